@@ -1,0 +1,207 @@
+"""The shape of a model: inputs, stacks of blocks, heads. Data only; ``stack.layer(i)`` is what gets built."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from variorum.spec.attention import AnyAttention, Attention
+from variorum.spec.feedforward import Activation, AnyFeedForward
+from variorum.spec.heads import Head
+from variorum.spec.norms import Norm
+from variorum.spec.part import Part, part, seen, table
+from variorum.spec.paths import replaced
+from variorum.spec.positions import AttentionPositions, Learned, Sinusoidal
+
+Place = Literal["before", "after", "join"]
+
+
+@part
+class Layout(Part):
+    """Where the block's norm sits around each sublayer f: x -> join(x + after(f(before(x))))."""
+
+    norm: Norm = seen(by="forward")
+    attention: tuple[Place, ...] = seen(by="load")
+    cross: tuple[Place, ...] = seen(by="load")
+    feedforward: tuple[Place, ...] = seen(by="load")
+
+
+def post(norm: Norm) -> Layout:
+    """x -> norm(x + f(x)), the 2017 order."""
+    return Layout(norm=norm, attention=("join",), cross=("join",), feedforward=("join",))
+
+
+def pre(norm: Norm) -> Layout:
+    """x -> x + f(norm(x)); the stack needs a final norm."""
+    return Layout(norm=norm, attention=("before",), cross=("before",), feedforward=("before",))
+
+
+def sandwich(norm: Norm) -> Layout:
+    """x -> x + norm(f(norm(x))), as Gemma 2 and 3 do."""
+    both: tuple[Place, ...] = ("before", "after")
+    return Layout(norm=norm, attention=both, cross=both, feedforward=both)
+
+
+@part
+class Block(Part):
+    """Attention, optional cross-attention, feed-forward. ``dropout`` acts on each sublayer's output."""
+
+    attention: AnyAttention = seen(by="load")
+    cross: Attention | None = seen(by="load", default=None)
+    feedforward: AnyFeedForward = seen(by="load")
+    layout: Layout = seen(by="load")
+    dropout: float = seen(by="training", default=0.0)
+
+
+@part
+class At(Part):
+    """Layers that differ: a slice ("::3", "0:3") or list ("1,4") of layer numbers, and what is set there.
+
+    Paths start at the layer: ``attention.window``, ``positions.theta``, ``feedforward`` …
+    """
+
+    layers: str = seen(by="forward")
+    set: Mapping[str, object] = seen(by="forward")
+
+    def covers(self, index: int, depth: int) -> bool:
+        """Whether layer ``index`` of ``depth`` is among them."""
+        if ":" not in self.layers:
+            return index in {int(one) for one in self.layers.split(",")}
+        bounds = [int(one) if one else None for one in self.layers.split(":")]
+        return index in range(depth)[slice(*bounds)]
+
+
+@part
+class Layer(Block):
+    """One layer, fully resolved: its block fields and its own view of the position scheme."""
+
+    positions: AttentionPositions | None = seen(by="load", default=None)
+
+
+@part
+class Sharing(Part):
+    """ALBERT's cross-layer sharing: ``groups`` parameter sets of ``inner`` layers each; ``parts`` says what is shared."""
+
+    groups: int = seen(by="load", default=1)
+    inner: int = seen(by="load", default=1)
+    parts: tuple[Literal["attention", "feedforward"], ...] = seen(by="load", default=("attention", "feedforward"))
+
+    def owner(self, index: int, depth: int) -> int:
+        """The first layer that holds the parameters of layer ``index``."""
+        steps = depth // self.inner
+        outer, inner = divmod(index, self.inner)
+        group = int(outer / (steps / self.groups))
+        first = next(i for i in range(steps) if int(i / (steps / self.groups)) == group)
+        return first * self.inner + inner
+
+
+@part
+class Convolution(Part):
+    """DeBERTa-v2's convolution over the input, added to the output of the layer it follows, then normed."""
+
+    kernel: int = seen(by="load")
+    activation: Activation = seen(by="forward")
+    groups: int = seen(by="load", default=1)
+    norm: Norm = seen(by="forward")
+    dropout: float = seen(by="training", default=0.0)
+
+
+@part
+class TokenInput(Part):
+    """Token ids to vectors: table, positions, segments, scale, norm, projection, in that order.
+
+    ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
+    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa).
+    ``start_id`` begins every decoder input of an encoder-decoder.
+    """
+
+    vocab: int = seen(by="load")
+    rank: int | None = seen(by="load", default=None)
+    segments: int = seen(by="load", default=0)
+    positions: Learned | Sinusoidal | None = seen(by="load", default=None)
+    scale: float | None = seen(by="forward", default=None)
+    norm: Norm | None = seen(by="load", default=None)
+    tie: str | None = seen(by="load", default=None)
+    mask_padding: bool = seen(
+        by="none", default=False, because="padded rows and columns are masked in attention; only a convolution leaks"
+    )
+    pad_id: int | None = seen(by="tokenizer", default=0)
+    start_id: int | None = seen(by="loss", default=None)
+    dropout: float = seen(by="training", default=0.0)
+
+
+@part
+class Stack(Part):
+    """``depth`` blocks on one input. ``pattern`` says which layers differ, ``inserts`` what follows a layer.
+
+    ``memory`` is the number of past positions whose hidden states are kept (Transformer-XL, XLNet).
+    """
+
+    input: TokenInput = seen(by="load")
+    depth: int = seen(by="load")
+    block: Block = seen(by="load")
+    pattern: tuple[At, ...] = seen(by="forward", default=())
+    positions: AttentionPositions | None = seen(by="load", default=None)
+    sharing: Sharing | None = seen(by="load", default=None)
+    inserts: Mapping[int, Convolution] = table(by="load")
+    mask: Literal["bidirectional", "causal"] = seen(by="forward")
+    final_norm: Norm | None = seen(by="load", default=None)
+    memory: int = seen(by="cache", default=0)
+    dropout: float = seen(by="training", default=0.0)
+
+    def layer(self, index: int) -> Layer:
+        """Layer ``index`` with every pattern rule applied, in order."""
+        shallow = {f.name: getattr(self.block, f.name) for f in dataclasses.fields(self.block)}
+        layer = Layer(**shallow, positions=self.positions)
+        for rule in self.pattern:
+            if rule.covers(index, self.depth):
+                for path, value in rule.set.items():
+                    layer = replaced(layer, path, value)
+        return layer
+
+    def owner(self, index: int, what: Literal["attention", "feedforward"]) -> int:
+        """The layer whose parameters layer ``index`` uses for its attention or feed-forward."""
+        if self.sharing is None or what not in self.sharing.parts:
+            return index
+        return self.sharing.owner(index, self.depth)
+
+
+@part
+class Pooler(Part):
+    """activation(dense(first token)), trained with the encoder (BERT, ALBERT)."""
+
+    activation: Activation = seen(by="forward", default="tanh")
+
+
+@part
+class Init(Part):
+    """How fresh weights are drawn: normal(0, ``std``), or 1/sqrt(fan-in) where ``std`` is ``None``.
+
+    ``residual`` "depth" divides the projections that feed the residual stream by sqrt(2·depth) (GPT-2).
+    """
+
+    std: float | None = seen(by="training", default=0.02)
+    residual: Literal["plain", "depth"] = seen(by="training", default="plain")
+
+
+@part
+class Architecture(Part):
+    """Encoder, decoder or both at one ``width``, and the heads the family publishes."""
+
+    width: int = seen(by="load")
+    encoder: Stack | None = seen(by="load", default=None)
+    decoder: Stack | None = seen(by="load", default=None)
+    pooler: Pooler | None = seen(by="load", default=None)
+    heads: Mapping[str, Head] = table(by="load")
+    init: Init = seen(by="training", default=Init())
+
+    @property
+    def stacks(self) -> dict[str, Stack]:
+        """The stacks that exist, by name, encoder first."""
+        return {name: s for name, s in (("encoder", self.encoder), ("decoder", self.decoder)) if s is not None}
+
+    @property
+    def main(self) -> Stack:
+        """The stack whose hidden states the heads read."""
+        return self.decoder or self.encoder  # type: ignore[return-value]

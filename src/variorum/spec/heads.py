@@ -1,0 +1,76 @@
+"""What reads a model's hidden states: vocabulary, sequence and token heads. A head's name says its task."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from variorum.spec.feedforward import Activation
+from variorum.spec.norms import Norm
+from variorum.spec.part import Part, part, seen
+
+
+@part
+class Transform(Part):
+    """norm(activation(dense(x))): what some heads do before their last projection.
+
+    ``width`` is the output width (``None``: the model's width).
+    """
+
+    activation: Activation = seen(by="forward")
+    width: int | None = seen(by="load", default=None)
+    norm: Norm | None = seen(by="load", default=None)
+    bias: bool = seen(by="load", default=True)
+
+
+@part
+class VocabularyHead(Part):
+    """Scores over the vocabulary: masked_lm, causal_lm, seq2seq_lm.
+
+    ``tie`` names the table whose rows are the output vectors (``None``: an own matrix). ``scale`` multiplies the
+    hidden states first (T5: width^-0.5 when tied). ``softcap`` c bends the logits to c·tanh(x/c).
+    """
+
+    tie: str | None = seen(by="load", default=None)
+    bias: bool = seen(by="load", default=False)
+    transform: Transform | None = seen(by="load", default=None)
+    scale: float | None = seen(by="forward", default=None)
+    softcap: float | None = seen(by="forward", default=None)
+
+
+@part
+class SequenceHead(Part):
+    """One vector per sequence, then a linear layer: sequence_classification, next_sentence.
+
+    ``take`` says which vector: the model's pooler, the first token, the last real token, or the mean of the real
+    tokens. ``transform`` comes between, with ``transform_dropout`` before it and ``dropout`` after it.
+    """
+
+    take: Literal["pooler", "first", "last", "mean"] = seen(by="forward")
+    labels: int = seen(by="load", default=2)
+    bias: bool = seen(by="load", default=True)
+    transform: Transform | None = seen(by="load", default=None)
+    transform_dropout: float = seen(by="training", default=0.0)
+    dropout: float = seen(by="training", default=0.1)
+
+
+@part
+class TokenHead(Part):
+    """One score vector per token: token_classification, question_answering (start, end), replaced_token (one)."""
+
+    labels: int = seen(by="load", default=2)
+    bias: bool = seen(by="load", default=True)
+    transform: Transform | None = seen(by="load", default=None)
+    dropout: float = seen(by="training", default=0.1)
+
+
+Head = VocabularyHead | SequenceHead | TokenHead
+HEAD_NAMES = (
+    "masked_lm",
+    "causal_lm",
+    "seq2seq_lm",
+    "replaced_token",
+    "next_sentence",
+    "sequence_classification",
+    "token_classification",
+    "question_answering",
+)

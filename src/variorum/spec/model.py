@@ -1,0 +1,183 @@
+"""A model as data: architecture, tokenizer, objective, recipe, and the changes that led to it from its ancestor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from variorum.errors import NotFound, nearest
+from variorum.spec.architecture import Architecture
+from variorum.spec.part import Part, part, seen
+from variorum.spec.paths import leaves, lookup, replaced
+from variorum.spec.recipe import Objective, Recipe, Tokenizer
+
+Axis = Literal["objective", "training", "positions", "mechanism", "budget", "compression", "tokenizer"]
+OBJECTIVE, TRAINING, POSITIONS, MECHANISM, BUDGET, COMPRESSION, TOKENIZER = Axis.__args__  # type: ignore[attr-defined]
+Pressure = Literal[
+    "length-extrapolation",
+    "training-stability",
+    "quadratic-attention",
+    "kv-memory",
+    "task-alignment",
+    "data-efficiency",
+    "under-training",
+    "useless-objective",
+    "signal-density",
+    "parameter-bloat",
+    "latency",
+]
+_NAME = "names and citations do not change what a model computes"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One difference from the ancestor: the value at ``path`` (and at ``also``, where the same change shows again)."""
+
+    path: str
+    value: object
+    axis: Axis = dataclasses.field(kw_only=True)
+    why: str = dataclasses.field(kw_only=True)
+    relieves: Pressure | None = dataclasses.field(kw_only=True, default=None)
+    also: Mapping[str, object] = dataclasses.field(kw_only=True, default_factory=dict)
+
+    def items(self) -> Iterator[tuple[str, object]]:
+        """Every (path, value) this change sets."""
+        yield self.path, self.value
+        yield from self.also.items()
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A published size: what it sets, its repository and the parameter count its authors quote."""
+
+    set: Mapping[str, object]
+    repo: str | None = None
+    published: float | None = None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of a diff: a path, both values, and the reason where the lineage gives one."""
+
+    path: str
+    before: object
+    after: object
+    axis: Axis | None = None
+    why: str = ""
+
+
+@part
+class Model(Part):
+    """Every path of a spec starts here."""
+
+    name: str = seen(by="none", because=_NAME)
+    cite: str = seen(by="none", because=_NAME)
+    architecture: Architecture = seen(by="load")
+    tokenizer: Tokenizer = seen(by="tokenizer")
+    objective: Objective = seen(by="loss")
+    recipe: Recipe = seen(by="training", default=Recipe())
+    repo: str | None = seen(by="none", default=None, because=_NAME)
+    published: float | None = seen(by="none", default=None, because=_NAME)
+    weaknesses: tuple[Pressure, ...] = seen(by="none", default=(), because=_NAME)
+    ancestor: Model | None = seen(by="none", default=None, because=_NAME)
+    changes: tuple[Change, ...] = seen(by="none", default=(), because=_NAME)
+    sizes: Mapping[str, Size] = dataclasses.field(
+        default_factory=dict, metadata={"seen_by": "none", "because": _NAME}, kw_only=True
+    )
+
+    def variant(
+        self,
+        name: str,
+        *,
+        cite: str,
+        changes: Sequence[Change],
+        sizes: Mapping[str, Size] | None = None,
+        weaknesses: tuple[Pressure, ...] = (),
+    ) -> Model:
+        """A descendant: this model with ``changes`` applied in order.
+
+        Raises:
+            NotFound: a change names a path that does not exist.
+        """
+        child = dataclasses.replace(
+            self,
+            name=name,
+            cite=cite,
+            ancestor=self,
+            changes=tuple(changes),
+            sizes=dict(sizes or {}),
+            weaknesses=weaknesses,
+            repo=None,
+            published=None,
+        )
+        for change in changes:
+            child = child.set(dict(change.items()))
+        return child
+
+    def set(self, values: Mapping[str, object]) -> Model:
+        """This model with each path of ``values`` replaced; lineage is kept."""
+        model = self
+        for path, value in values.items():
+            model = replaced(model, path, value)
+        return model
+
+    def sized(self, name: str) -> Model:
+        """This model at a published size.
+
+        Raises:
+            NotFound: no such size.
+        """
+        for key, size in self.sizes.items():
+            if name in (key, key.removeprefix(f"{self.name}-")):
+                sized = self.set(size.set)
+                return dataclasses.replace(sized, name=key, repo=size.repo, published=size.published)
+        raise NotFound(f"{self.name} has no size {name!r}", remedy=nearest(name, self.sizes))
+
+    @property
+    def lineage(self) -> tuple[Model, ...]:
+        """This model and its ancestors, oldest first."""
+        return (*(self.ancestor.lineage if self.ancestor else ()), self)
+
+    def diff(self, other: Model) -> list[Row]:
+        """What changes from this model to ``other``, one row per place, with reasons where the lineage has them."""
+        reasons: dict[str, Change] = {}
+        for model in other.lineage:
+            for change in model.changes:
+                reasons.update({path: change for path, _ in change.items()})
+        return list(_rows(self, other, reasons))
+
+
+COMPARED = ("architecture", "tokenizer", "objective", "recipe")
+
+
+def _rows(a: Model, b: Model, reasons: Mapping[str, Change]) -> Iterator[Row]:
+    before = {k: v for field in COMPARED for k, v in leaves(getattr(a, field), field)}
+    after = {k: v for field in COMPARED for k, v in leaves(getattr(b, field), field)}
+    whole: list[str] = []
+    for path in sorted(before.keys() | after.keys()):
+        if any(path.startswith(f"{root}.") for root in whole):
+            continue
+        old, new = before.get(path), after.get(path)
+        if old == new and path in before and path in after:
+            continue
+        if isinstance(old, type) or isinstance(new, type):
+            whole.append(path)
+        change = reasons.get(path) or next(
+            (c for p, c in reasons.items() if p.startswith(f"{path}.") or path.startswith(f"{p}.")), None
+        )
+        yield Row(
+            path,
+            _at(a, path),
+            _at(b, path),
+            axis=change.axis if change else None,
+            why=change.why if change else "",
+        )
+
+
+def _at(model: Model, path: str) -> object:
+    try:
+        return lookup(model, path)
+    except NotFound:
+        return None

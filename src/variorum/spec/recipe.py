@@ -1,0 +1,53 @@
+"""The other three quarters of a model: its tokenizer, its objective, its training recipe."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from variorum.spec.part import Part, part, seen
+
+
+@part
+class Tokenizer(Part):
+    """How text becomes ids. ``kind`` is the algorithm; ``cased`` keeps case and accents."""
+
+    kind: Literal["wordpiece", "byte-bpe", "bpe", "unigram", "bytes"] = seen(by="tokenizer")
+    cased: bool = seen(by="tokenizer", default=True)
+
+
+@part
+class Masking(Part):
+    """Which tokens a masked objective hides: ``rate`` of them, split ``mask``/``random``/kept.
+
+    ``copies`` fixed masks per text are made beforehand (static); ``None`` draws afresh each time (dynamic).
+    """
+
+    rate: float = seen(by="loss", default=0.15)
+    mask: float = seen(by="loss", default=0.8)
+    random: float = seen(by="loss", default=0.1)
+    copies: int | None = seen(by="training", default=None)
+
+
+@part
+class Objective(Part):
+    """What the model is trained to do; ``pair`` is the sentence-pair task beside it, ``predict`` the share scored."""
+
+    kind: Literal[
+        "masked_lm", "causal_lm", "permutation_lm", "span_corruption", "replaced_token", "distillation", "contrastive"
+    ] = seen(by="loss")
+    masking: Masking | None = seen(by="loss", default=None)
+    pair: Literal["next_sentence", "sentence_order"] | None = seen(by="loss", default=None)
+
+
+@part
+class Recipe(Part):
+    """How it was trained: the published figures, as far as they are published."""
+
+    batch: int | None = seen(by="training", default=None)
+    length: int | None = seen(by="training", default=None)
+    steps: int | None = seen(by="training", default=None)
+    learning_rate: float | None = seen(by="training", default=None)
+    warmup: int | None = seen(by="training", default=None)
+    weight_decay: float | None = seen(by="training", default=None)
+    tokens: float | None = seen(by="training", default=None)
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "trapezoid"] | None = seen(by="training", default=None)
