@@ -113,7 +113,8 @@ class TokenInput(Part):
 
     ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
     ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa).
-    ``start_id`` begins every decoder input of an encoder-decoder.
+    ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the learned start of XLNet's
+    query stream, which must not see the token it predicts.
     """
 
     vocab: int = seen(by="load")
@@ -128,6 +129,7 @@ class TokenInput(Part):
     )
     pad_id: int | None = seen(by="tokenizer", default=0)
     start_id: int | None = seen(by="loss", default=None)
+    query_vector: bool = seen(by="load", default=False)
     dropout: float = seen(by="training", default=0.0)
 
 

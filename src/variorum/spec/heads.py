@@ -24,7 +24,7 @@ class Transform(Part):
 
 @part
 class VocabularyHead(Part):
-    """Scores over the vocabulary: masked_lm, causal_lm, seq2seq_lm.
+    """Scores over the vocabulary: masked_lm, permutation_lm, causal_lm, seq2seq_lm.
 
     ``tie`` names the table whose rows are the output vectors (``None``: an own matrix). ``scale`` multiplies the
     hidden states first (T5: width^-0.5 when tied). ``softcap`` c bends the logits to c·tanh(x/c).
@@ -66,6 +66,7 @@ class TokenHead(Part):
 Head = VocabularyHead | SequenceHead | TokenHead
 HEAD_NAMES = (
     "masked_lm",
+    "permutation_lm",
     "causal_lm",
     "seq2seq_lm",
     "replaced_token",

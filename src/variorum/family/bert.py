@@ -1,0 +1,210 @@
+"""BERT and the encoders that changed how it is trained, not how it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from variorum.spec.architecture import Architecture, Block, Pooler, Sharing, Stack, TokenInput, post
+from variorum.spec.attention import ALL_PROJECTIONS, Attention
+from variorum.spec.feedforward import MLP
+from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.model import COMPRESSION, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Model, Size
+from variorum.spec.norms import LayerNorm
+from variorum.spec.positions import Learned
+from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
+
+NORM = LayerNorm(eps=1e-12)
+TABLE = "encoder.input.table"
+FIRST_TOKEN = SequenceHead(take="first", transform=Transform(activation="tanh"), transform_dropout=0.1)
+
+
+def shape(width: int, depth: int, heads: int, *, vocab: int, ff: int | None = None, **more: Any) -> dict[str, object]:
+    """The paths that a published encoder size sets; ``ff`` defaults to 4·width, further paths come as keywords."""
+    stack = "architecture.encoder"
+    return {
+        "architecture.width": width,
+        f"{stack}.depth": depth,
+        f"{stack}.input.vocab": vocab,
+        f"{stack}.block.attention.heads": heads,
+        f"{stack}.block.attention.kv_heads": heads,
+        f"{stack}.block.attention.head_dim": width // heads,
+        f"{stack}.block.feedforward.width": ff or 4 * width,
+        **{f"{stack}.{path.replace('__', '.')}": value for path, value in more.items()},
+    }
+
+
+BERT = Model(
+    name="bert",
+    cite="Devlin et al. 2018, arXiv:1810.04805",
+    architecture=Architecture(
+        width=768,
+        encoder=Stack(
+            input=TokenInput(vocab=30_522, segments=2, positions=Learned(rows=512), norm=NORM, dropout=0.1),
+            depth=12,
+            block=Block(
+                attention=Attention(heads=12, kv_heads=12, head_dim=64, bias=ALL_PROJECTIONS, dropout=0.1),
+                feedforward=MLP(width=3072, activation="gelu"),
+                layout=post(NORM),
+                dropout=0.1,
+            ),
+            mask="bidirectional",
+        ),
+        pooler=Pooler(),
+        heads={
+            "masked_lm": VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu", norm=NORM)),
+            "next_sentence": SequenceHead(take="pooler", dropout=0.0),
+            "sequence_classification": SequenceHead(take="pooler"),
+            "token_classification": TokenHead(),
+            "question_answering": TokenHead(dropout=0.0),
+        },
+    ),
+    tokenizer=Tokenizer(kind="wordpiece", cased=False),
+    objective=Objective(kind="masked_lm", masking=Masking(copies=10), pair="next_sentence"),
+    recipe=Recipe(
+        batch=256, length=512, steps=1_000_000, learning_rate=1e-4, warmup=10_000, weight_decay=0.01, schedule="linear"
+    ),
+    repo="google-bert/bert-base-uncased",
+    published=110e6,
+    weaknesses=("under-training", "useless-objective", "signal-density", "length-extrapolation", "parameter-bloat"),
+    sizes={
+        "bert-base-uncased": Size(shape(768, 12, 12, vocab=30_522), "google-bert/bert-base-uncased", 110e6),
+        "bert-large-uncased": Size(shape(1024, 24, 16, vocab=30_522), "google-bert/bert-large-uncased", 340e6),
+        "bert-base-cased": Size(
+            shape(768, 12, 12, vocab=28_996) | {"tokenizer.cased": True}, "google-bert/bert-base-cased", 110e6
+        ),
+        "bert-large-cased": Size(
+            shape(1024, 24, 16, vocab=28_996) | {"tokenizer.cased": True}, "google-bert/bert-large-cased", 340e6
+        ),
+        "bert-base-multilingual-cased": Size(
+            shape(768, 12, 12, vocab=119_547) | {"tokenizer.cased": True}, "google-bert/bert-base-multilingual-cased"
+        ),
+        "bert-base-multilingual-uncased": Size(
+            shape(768, 12, 12, vocab=105_879), "google-bert/bert-base-multilingual-uncased"
+        ),
+        "muril-base-cased": Size(
+            shape(768, 12, 12, vocab=197_285) | {"tokenizer.cased": True}, "google/muril-base-cased"
+        ),
+        "all-MiniLM-L6-v2": Size(shape(384, 6, 12, vocab=30_522), "sentence-transformers/all-MiniLM-L6-v2", 22.7e6),
+        "MiniLM-L12-H384-uncased": Size(shape(384, 12, 12, vocab=30_522), "microsoft/MiniLM-L12-H384-uncased", 33e6),
+        "bge-small-en-v1.5": Size(shape(384, 12, 12, vocab=30_522), "BAAI/bge-small-en-v1.5", 33.4e6),
+        "bge-base-en-v1.5": Size(shape(768, 12, 12, vocab=30_522), "BAAI/bge-base-en-v1.5", 109e6),
+        "e5-base-v2": Size(shape(768, 12, 12, vocab=30_522), "intfloat/e5-base-v2", 110e6),
+    },
+)
+
+ROBERTA_NORM = LayerNorm(eps=1e-5)
+ROBERTA = BERT.variant(
+    "roberta",
+    cite="Liu et al. 2019, arXiv:1907.11692",
+    changes=[
+        Change("architecture.encoder.input.positions", Learned(rows=514, offset=2, count="ids"), axis=POSITIONS,
+               why="positions are counted from the padding id", also={"architecture.encoder.input.pad_id": 1}),
+        Change("architecture.encoder.input.segments", 1, axis=OBJECTIVE, why="no pairs to tell apart"),
+        Change("objective.pair", None, axis=OBJECTIVE, why="next-sentence prediction did not help, and forced pairs",
+               relieves="useless-objective", also={"architecture.heads.next_sentence": None}),
+        Change("objective.masking.copies", None, axis=TRAINING, why="a fresh mask each time a text is seen",
+               relieves="signal-density"),
+        Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="no unknown tokens",
+               also={"architecture.encoder.input.vocab": 50_265}),
+        Change("recipe", Recipe(batch=8192, length=512, steps=500_000, learning_rate=6e-4, warmup=24_000,
+                                weight_decay=0.01, schedule="linear"), axis=TRAINING,
+               why="ten times the data, larger batches, longer", relieves="under-training"),
+        Change("architecture.encoder.block.layout", post(ROBERTA_NORM), axis=TRAINING, why="fairseq's epsilon",
+               also={"architecture.encoder.input.norm": ROBERTA_NORM, "architecture.heads.masked_lm.transform.norm":
+                     ROBERTA_NORM}),
+        Change("architecture.heads.sequence_classification", FIRST_TOKEN, axis=OBJECTIVE,
+               why="without pair pretraining there is no trained pooler"),
+    ],
+    weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"),
+    sizes={
+        "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
+        "roberta-large": Size(shape(1024, 24, 16, vocab=50_265), "FacebookAI/roberta-large", 355e6),
+        "xlm-roberta-base": Size(shape(768, 12, 12, vocab=250_002) | {"tokenizer.kind": "unigram"},
+                                 "FacebookAI/xlm-roberta-base", 270e6),
+    },
+)  # fmt: skip
+
+ALBERT_HEAD = VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu_tanh", width=128, norm=NORM))
+ALBERT = BERT.variant(
+    "albert",
+    cite="Lan et al. 2019, arXiv:1909.11942",
+    changes=[
+        Change("architecture.encoder.input.rank", 128, axis=COMPRESSION, why="words need less width than contexts",
+               relieves="parameter-bloat", also={"architecture.heads.masked_lm": ALBERT_HEAD}),
+        Change("architecture.encoder.sharing", Sharing(), axis=COMPRESSION, why="one layer, applied at every depth",
+               relieves="parameter-bloat"),
+        Change("objective.pair", "sentence_order", axis=OBJECTIVE, why="order is harder than topic, and helps",
+               relieves="useless-objective",
+               also={"architecture.heads.next_sentence": SequenceHead(take="pooler", dropout=0.1)}),
+        Change("tokenizer", Tokenizer(kind="unigram", cased=False), axis=TOKENIZER, why="SentencePiece",
+               also={"architecture.encoder.input.vocab": 30_000}),
+        Change("architecture.encoder.block.feedforward.activation", "gelu_tanh", axis=TRAINING, why="released code"),
+        Change("architecture.encoder.block.attention.dropout", 0.0, axis=TRAINING, why="v2 trains without dropout",
+               also={"architecture.encoder.block.dropout": 0.0, "architecture.encoder.input.dropout": 0.0}),
+        Change("recipe", Recipe(batch=4096, length=512, steps=125_000, learning_rate=1.76e-3, warmup=3_125,
+                                weight_decay=0.01), axis=TRAINING, why="LAMB at batch 4096"),
+    ],
+    weaknesses=("latency", "signal-density"),
+    sizes={
+        f"albert-{size}-v2": Size(shape(width, depth, heads, vocab=30_000), f"albert/albert-{size}-v2", published)
+        for size, width, depth, heads, published in (
+            ("base", 768, 12, 12, 12e6), ("large", 1024, 24, 16, 18e6),
+            ("xlarge", 2048, 24, 16, 60e6), ("xxlarge", 4096, 12, 64, 235e6),
+        )
+    },
+)  # fmt: skip
+
+DISTILBERT = BERT.variant(
+    "distilbert",
+    cite="Sanh et al. 2019, arXiv:1910.01108",
+    changes=[
+        Change("architecture.encoder.depth", 6, axis=COMPRESSION, why="every second teacher layer", relieves="latency"),
+        Change("architecture.encoder.input.segments", 0, axis=COMPRESSION, why="no pairs in pretraining"),
+        Change("architecture.pooler", None, axis=COMPRESSION, why="no pair objective to train it",
+               also={"architecture.heads.next_sentence": None, "architecture.heads.sequence_classification":
+                     SequenceHead(take="first", transform=Transform(activation="relu"), dropout=0.2)}),
+        Change("objective", Objective(kind="distillation", masking=Masking()), axis=OBJECTIVE,
+               why="soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
+    ],
+    sizes={"distilbert-base-uncased": Size(shape(768, 6, 12, vocab=30_522), "distilbert/distilbert-base-uncased",
+                                           66e6)},
+)  # fmt: skip
+
+
+def _electra(size: str, width: int, depth: int, heads: int, rank: int | None, published: float) -> Size:
+    head = Transform(activation="gelu", width=rank or width, norm=NORM)
+    return Size(
+        shape(width, depth, heads, vocab=30_522, input__rank=rank)
+        | {"architecture.heads.masked_lm.transform": head},
+        f"google/electra-{size}",
+        published,
+    )
+
+
+ELECTRA = BERT.variant(
+    "electra",
+    cite="Clark et al. 2020, arXiv:2003.10555",
+    changes=[
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), axis=OBJECTIVE,
+               why="every token is a training signal, not 15 %", relieves="signal-density",
+               also={"architecture.heads.next_sentence": None, "architecture.pooler": None,
+                     "architecture.heads.replaced_token":
+                     TokenHead(labels=1, transform=Transform(activation="gelu"), dropout=0.0)}),
+        Change("architecture.encoder.input.rank", 128, axis=COMPRESSION, why="the generator shares a narrow table",
+               also={"architecture.heads.masked_lm.transform": Transform(activation="gelu", width=128, norm=NORM)}),
+        Change("architecture.heads.sequence_classification",
+               SequenceHead(take="first", transform=Transform(activation="gelu"), transform_dropout=0.1),
+               axis=OBJECTIVE, why="without pair pretraining there is no trained pooler"),
+        Change("recipe", Recipe(batch=256, length=512, steps=766_000, learning_rate=2e-4, warmup=10_000,
+                                weight_decay=0.01, schedule="linear"), axis=TRAINING, why="base recipe"),
+    ],
+    sizes={
+        "electra-small-discriminator": _electra("small-discriminator", 256, 12, 4, 128, 14e6),
+        "electra-small-generator": _electra("small-generator", 256, 12, 4, 128, 14e6),
+        "electra-base-discriminator": _electra("base-discriminator", 768, 12, 12, None, 110e6),
+        "electra-base-generator": _electra("base-generator", 256, 12, 4, 768, 33e6),
+        "electra-large-discriminator": _electra("large-discriminator", 1024, 24, 16, None, 335e6),
+        "electra-large-generator": _electra("large-generator", 256, 24, 4, 1024, 51e6),
+    },
+)  # fmt: skip
+MODELS = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA)

@@ -1,0 +1,83 @@
+"""DeBERTa v1 to v3: attention that keeps what a token is apart from where it is."""
+
+from __future__ import annotations
+
+from variorum.family.bert import BERT, shape
+from variorum.spec.architecture import Convolution
+from variorum.spec.attention import ALL_PROJECTIONS
+from variorum.spec.heads import SequenceHead, Transform
+from variorum.spec.model import MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
+from variorum.spec.norms import LayerNorm
+from variorum.spec.positions import Disentangled
+from variorum.spec.recipe import Masking, Objective, Tokenizer
+
+NORM = LayerNorm(eps=1e-7)
+STACK = "architecture.encoder"
+SCALE = (64 * 3) ** -0.5
+POOLED = SequenceHead(take="first", transform=Transform(activation="gelu"), dropout=0.0)
+
+DEBERTA = BERT.variant(
+    "deberta",
+    cite="He et al. 2020, arXiv:2006.03654",
+    changes=[
+        Change(f"{STACK}.positions", Disentangled(span=512), axis=POSITIONS,
+               why="content and relative position attend separately", relieves="data-efficiency",
+               also={f"{STACK}.input.positions": None, f"{STACK}.block.attention.bias": ("query", "value", "out"),
+                     f"{STACK}.block.attention.scale": SCALE}),
+        Change(f"{STACK}.input.segments", 0, axis=OBJECTIVE, why="no pairs in pretraining",
+               also={f"{STACK}.input.mask_padding": True}),
+        Change("objective.pair", None, axis=OBJECTIVE, why="next-sentence prediction did not help",
+               relieves="useless-objective",
+               also={"architecture.heads.next_sentence": None, "architecture.pooler": None,
+                     "architecture.heads.sequence_classification": POOLED}),
+        Change(f"{STACK}.block.layout.norm", NORM, axis=TRAINING, why="released code",
+               also={f"{STACK}.input.norm": NORM, "architecture.heads.masked_lm.transform.norm": NORM}),
+        Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="GPT-2's",
+               also={f"{STACK}.input.vocab": 50_265}),
+    ],
+    weaknesses=("latency",),
+    sizes={
+        "deberta-base": Size(shape(768, 12, 12, vocab=50_265), "microsoft/deberta-base", 140e6),
+        "deberta-large": Size(shape(1024, 24, 16, vocab=50_265), "microsoft/deberta-large", 400e6),
+    },
+)  # fmt: skip
+
+
+def _v2(width: int, depth: int, heads: int, vocab: int, name: str, published: float) -> Size:
+    return Size(shape(width, depth, heads, vocab=vocab), f"microsoft/{name}", published)
+
+
+DEBERTA_V2 = DEBERTA.variant(
+    "deberta-v2",
+    cite="He et al. 2020, released code of 2021",
+    changes=[
+        Change(f"{STACK}.positions",
+               Disentangled(span=256, buckets=256, max_distance=512, projections="shared", norm=NORM),
+               axis=POSITIONS, why="logarithmic buckets; positions reuse the content projections",
+               relieves="parameter-bloat", also={f"{STACK}.block.attention.bias": ALL_PROJECTIONS}),
+        Change(f"{STACK}.inserts", {0: Convolution(kernel=3, activation="tanh", norm=NORM, dropout=0.1)},
+               axis=MECHANISM, why="n-grams early on"),
+        Change("tokenizer", Tokenizer(kind="unigram"), axis=TOKENIZER, why="128k pieces",
+               also={f"{STACK}.input.vocab": 128_100}),
+    ],
+    sizes={"deberta-v2-xlarge": _v2(1536, 24, 24, 128_100, "deberta-v2-xlarge", 900e6)},
+)  # fmt: skip
+
+DEBERTA_V3 = DEBERTA_V2.variant(
+    "deberta-v3",
+    cite="He et al. 2021, arXiv:2111.09543",
+    changes=[
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), axis=OBJECTIVE,
+               why="every token is a training signal; embeddings shared without their gradients fighting",
+               relieves="signal-density"),
+        Change(f"{STACK}.inserts", {}, axis=MECHANISM, why="not needed"),
+    ],
+    sizes={
+        "deberta-v3-xsmall": _v2(384, 12, 6, 128_100, "deberta-v3-xsmall", 70e6),
+        "deberta-v3-small": _v2(768, 6, 12, 128_100, "deberta-v3-small", 141e6),
+        "deberta-v3-base": _v2(768, 12, 12, 128_100, "deberta-v3-base", 184e6),
+        "deberta-v3-large": _v2(1024, 24, 16, 128_100, "deberta-v3-large", 435e6),
+        "mdeberta-v3-base": _v2(768, 12, 12, 251_000, "mdeberta-v3-base", 276e6),
+    },
+)  # fmt: skip
+MODELS = (DEBERTA, DEBERTA_V2, DEBERTA_V3)
