@@ -1,0 +1,90 @@
+"""The command line: one thin file per verb, imported only when its verb runs.
+
+It parses, calls one function of the package, and hands the result to :mod:`variorum.cli.output`; nothing is computed
+here. It sits on the top floor and must start without torch, numpy or pydantic.
+
+To add a verb, add one line to the table and one file beside this one, named after the verb (``fill-mask`` is
+``fill_mask.py``), which holds either a function or a ``cyclopts.App`` of that name, called ``command``::
+
+    def command(model: str, *, text: str) -> None:
+        \"\"\"The summary.
+
+        Args:
+            model: a model reference.
+            text: what to read.
+        \"\"\"
+        from variorum.inference import something   # heavy imports stay inside: `VERB --help` must be quick
+
+        emit(something(model, text), columns=("token", "probability"))
+
+Results go to stdout through ``emit``; ``say`` writes notes to stderr. A verb raises a kind of
+:class:`variorum.errors.VariorumError` for what the user can mend, and may return an exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+
+class Verb(NamedTuple):
+    """A command: its name, the line that the help page gives it, and the panel where it stands."""
+
+    name: str
+    summary: str
+    group: str
+
+    @property
+    def module(self) -> str:
+        """The name of its file, without the ending."""
+        return self.name.replace("-", "_")
+
+    @property
+    def target(self) -> str:
+        """Where its function is, in the form ``module:attribute``."""
+        return f"{__name__}.{self.module}:command"
+
+
+SPECS, MODELS, STUDIES, SYSTEM = "Specs (no weights needed)", "Models", "Studies", "This installation"
+
+_TABLE = (
+    Verb("tree", "The family tree: who descends from whom, and by which change.", SPECS),
+    Verb("show", "Everything a model is: its choices, trained tensors, run-time state.", SPECS),
+    Verb("diff", "Two models side by side: what differs, why, and what it costs.", SPECS),
+    Verb("size", "Parameters, FLOPs, cache and activations, term by term.", SPECS),
+    Verb("shapes", "Every named tensor of a forward pass with its axes.", SPECS),
+    Verb("fill-mask", "The likeliest words for each [MASK] in a text.", MODELS),
+    Verb("embed", "A vector for each text.", MODELS),
+    Verb("generate", "Continue a text.", MODELS),
+    Verb("attention", "Who attends to whom: maps of a text in a model.", MODELS),
+    Verb("trace", "The first module that differs from recorded activations.", MODELS),
+    Verb("study", "Compare variants fairly, and report what each change buys.", STUDIES),
+    Verb("download", "Fetch a published model into the cache.", SYSTEM),
+    Verb("doctor", "Versions, threads, back ends, cache folder and free space.", SYSTEM),
+    Verb("completion", "The completion script for a shell.", SYSTEM),
+)
+
+VERBS = tuple(verb for verb in _TABLE if (Path(__file__).parent / f"{verb.module}.py").exists())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: the words after the program's name; those of the process if absent.
+    """
+    from variorum.cli.app import run
+
+    return run(list(sys.argv[1:] if argv is None else argv))
+
+
+def build() -> App:
+    """The application with every verb registered and none imported."""
+    from variorum.cli.app import build as build_app
+
+    return build_app()
