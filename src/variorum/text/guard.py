@@ -1,0 +1,134 @@
+"""The boundary to files that nobody vouches for: bounded reading, sane JSON, and native code that may panic.
+
+The native engine raises ``PanicException``, which is no ``Exception``, and prints a report on stderr when a file
+breaks its assumptions. Everything here turns that into one :class:`DamagedFile`; nothing here knows tokenizers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import AccessError, DamagedFile, NotFound
+
+MAX_BYTES = 256 * 2**20  # the largest published tokenizer.json is about 34 MB
+
+_T = TypeVar("_T")
+_stderr_lock = threading.Lock()
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes."""
+    try:
+        if not path.is_file():
+            raise NotFound("no such file", where=str(path))
+        size = path.stat().st_size
+        if size > limit:
+            raise DamagedFile(f"{size} bytes is larger than any tokenizer file ({limit} allowed)", where=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        raise AccessError(f"cannot read ({error.strerror})", where=str(path)) from error
+
+
+def decode_text(data: bytes, path: Path) -> str:
+    """UTF-8 text of a file."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DamagedFile(f"not UTF-8 at byte {error.start}", where=str(path)) from None
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """A JSON object without duplicate keys, non-finite numbers or absurd depth."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise ValueError(f"key {twice[:40]!r} occurs twice")
+        return made
+
+    def no_constant(name: str) -> float:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        document = json.loads(decode_text(data, path), object_pairs_hook=unique, parse_constant=no_constant)
+    except RecursionError:
+        raise DamagedFile("nested too deeply", where=str(path)) from None
+    except ValueError as error:
+        raise DamagedFile(f"not valid JSON ({str(error).splitlines()[0][:160]})", where=str(path)) from None
+    if not isinstance(document, dict):
+        raise DamagedFile(f"expected a JSON object, found {type(document).__name__}", where=str(path))
+    return document
+
+
+def reject_lone_surrogates(value: Any, path: Path) -> None:
+    """Escapes such as ``\\ud800`` parse as JSON but are no text; native code would refuse them late."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack.extend(item.keys())
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, str) and not item.isascii():
+            try:
+                item.encode("utf-8")
+            except UnicodeEncodeError:
+                raise DamagedFile(f"{item[:40]!a} is not text", where=str(path)) from None
+
+
+def native(call: Callable[[], _T], what: str, where: str, remedy: str = "", *, quiet: bool = True) -> _T:
+    """Run native code on unproven data; any failure of it, a panic included, is a :class:`DamagedFile`.
+
+    Args:
+        call: what to run.
+        what: the clause that says what failed.
+        where: the file.
+        quiet: hold back what the call prints on stderr, and drop it if the call fails.
+    """
+    try:
+        if not quiet:
+            return call()
+        with _held_stderr():
+            return call()
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise DamagedFile(f"{what} ({lines[0][:160]})", where=where, remedy=remedy) from None
+
+
+@contextmanager
+def _held_stderr() -> Iterator[None]:
+    """Hold file descriptor 2 back; what was written is released at the end unless the block raised."""
+    with _stderr_lock:
+        try:
+            sys.stderr.flush()
+            saved = os.dup(2)
+        except (OSError, ValueError, AttributeError):
+            yield
+            return
+        with tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), 2)
+            failed = True
+            try:
+                yield
+                failed = False
+            finally:
+                os.dup2(saved, 2)
+                os.close(saved)
+                if not failed:
+                    held.seek(0)
+                    content = held.read()
+                    if content:
+                        os.write(2, content)
