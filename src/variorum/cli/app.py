@@ -31,6 +31,7 @@ def build() -> App:
         help="The transformer family as an edition with variants: every model a short diff on its ancestor.",
         help_format="plaintext",
         version=__version__,
+        default_parameter=Parameter(negative=()),  # a switch is off unless given: no --no-... beside each
         # The error line and the exit code are made in `run`, for every failure alike.
         print_error=False,
         exit_on_error=False,
@@ -46,14 +47,14 @@ def build() -> App:
     def launch(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         format: Annotated[output.Format, Parameter(group=SHARED_OPTIONS)] = "human",
-        debug: Annotated[bool, Parameter(group=SHARED_OPTIONS, negative="")] = False,
+        debug: Annotated[bool, Parameter(group=SHARED_OPTIONS)] = False,
     ) -> object:
         """Run one verb.
 
         Args:
             words: the verb and its own arguments.
-            format: how results are printed: a table, one JSON document, or one JSON object a line.
-            debug: show the traceback of a failure.
+            format: A table for people, one JSON document, or one JSON object a line.
+            debug: Show the traceback of a failure.
         """
         output.choose(format)
         return app(words)
