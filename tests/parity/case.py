@@ -1,0 +1,134 @@
+"""A tiny oracle model with one head: how it is built, saved and probed. The table of them is `tiny.py`."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.parity.probes import KINDS, PADDED, Material, Probe
+
+VOCAB = 97
+
+CLASSES = {
+    None: "Model",
+    "masked_lm": "ForMaskedLM",
+    "causal_lm": "ForCausalLM",
+    "permutation_lm": "LMHeadModel",
+    "seq2seq_lm": "ForConditionalGeneration",
+    "masked_lm+next_sentence": "ForPreTraining",
+    "replaced_token": "ForPreTraining",
+    "next_sentence": "ForNextSentencePrediction",
+    "sequence_classification": "ForSequenceClassification",
+    "token_classification": "ForTokenClassification",
+    "question_answering": "ForQuestionAnswering",
+}
+LABELS = {"sequence_classification": 3, "token_classification": 5}
+POOLED = ("sequence_classification", "next_sentence")
+
+FIRST_COLUMN = "reads the first column, which holds padding"
+LAST_COLUMN = "reads the last column, which holds padding"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """One tiny model.
+
+    name: what the tables print. system: our name of the family. oracle: the prefix of the published classes.
+    heads: our head names (None: no head). config: the published configuration. untied: a module whose weight is
+    its own although the published class (T5) ties it whatever its configuration says. classes: published class
+    names that break the pattern. segments: segment ids the model reads. pools: what the published sequence head
+    reads ("first" and "last" column: wherever the padding is). extra: probe kinds of single heads.
+    """
+
+    name: str
+    system: str
+    oracle: str
+    heads: tuple[str | None, ...]
+    config: Mapping[str, Any]
+    untied: str | None = None
+    classes: Mapping[str | None, str] = dataclasses.field(default_factory=dict)
+    segments: int = 0
+    pools: str = "first"
+    given_positions: bool = True
+    extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def cases(self) -> list[Case]:
+        """One per head."""
+        return [Case(tiny=self, head=head) for head in self.heads]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """A tiny model with one head: what is materialised, probed and compared."""
+
+    tiny: Tiny
+    head: str | None
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.tiny.name}/{self.head or 'hidden'}"
+
+    @property
+    def oracle(self) -> str:
+        return self.tiny.classes.get(self.head, self.tiny.oracle + CLASSES[self.head])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        labels = {"num_labels": LABELS[self.head]} if self.head in LABELS else {}
+        return {"vocab_size": VOCAB, **copy.deepcopy(dict(self.tiny.config)), **labels}
+
+    @property
+    def material(self) -> Material:
+        """What probes are drawn from. T5's sequence and span heads decode the source itself, up to its end id."""
+        decodes = self.tiny.oracle == "T5" and self.head not in (None, "token_classification")
+        return Material(
+            vocab=self.config["vocab_size"],
+            pad=self.config["pad_token_id"],
+            segments=self.tiny.segments,
+            eos=1 if decodes else None,
+            start=0 if decodes else None,
+            echo=decodes and self.head != "seq2seq_lm",
+            pooled=self.head in POOLED,
+            given_positions=self.tiny.given_positions,
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the probes."""
+        more = {"causal_lm": ("cached", "cached_padded"), "seq2seq_lm": ("cached",)}
+        unsegmented = ("unsegmented",) if self.tiny.segments else ()
+        return (*PADDED, *unsegmented, *more.get(self.head or "", ()), *self.tiny.extra.get(self.head or "", ()))
+
+    def probes(self) -> list[Probe]:
+        return [KINDS[kind](self.material) for kind in self.kinds]
+
+    def misread(self, kind: str) -> str | None:
+        """Why the oracle itself is wrong on a probe; then each sequence run alone is what is right."""
+        pooled = self.head in (*POOLED, "masked_lm+next_sentence")
+        if pooled and kind == "left" and self.tiny.pools == "first":
+            return FIRST_COLUMN
+        if pooled and kind == "right" and self.tiny.pools == "last":
+            return LAST_COLUMN
+        return None
+
+
+def materialise(case: Case, directory: Path) -> Path:
+    """Builds the oracle in float32 from its published configuration, every parameter random, and saves it."""
+    import torch
+    import transformers
+    from tests.parity import oracle
+
+    kind = getattr(transformers, case.oracle)
+    torch.manual_seed(case.seed)
+    model = kind(kind.config_class(**case.config)).eval()
+    if case.tiny.untied is not None:
+        output = model.get_submodule(case.tiny.untied)
+        output.weight = torch.nn.Parameter(output.weight.detach().clone())
+        model.config.tie_word_embeddings = False
+    oracle.randomise(model, case.seed)
+    oracle.save(model, directory)
+    return directory
