@@ -14,7 +14,9 @@ COMMIT = "c" * 40
 
 
 @contextmanager
-def serving(files: Mapping[str, bytes], *, repository: str = "org/tiny", lie: str = "") -> Iterator[tuple[str, list[str]]]:
+def serving(
+    files: Mapping[str, bytes], *, repository: str = "org/tiny", lie: str = ""
+) -> Iterator[tuple[str, list[str]]]:
     """Serve one repository; yields its address and the list of paths asked for, which grows.
 
     Args:

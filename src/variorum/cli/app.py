@@ -43,6 +43,8 @@ def build() -> App:
     for place, verb in enumerate(VERBS):
         app.command(verb.target, name=verb.name, help=verb.summary, group=panels[verb.group], sort_key=place)
 
+    app.meta.suppress_keyboard_interrupt = False
+
     @app.meta.default
     def launch(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],

@@ -1,0 +1,52 @@
+"""Help pages and what is answered from specs alone start at once: no tensor library is read for them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from variorum.cli import VERBS
+
+HEAVY = {"torch", "pydantic", "numpy", "transformers", "scipy", "sklearn", "pyarrow", "huggingface_hub", "tokenizers"}
+FROM_SPECS = [["tree"], ["diff", "bert", "modernbert"], ["size", "llama-3-8b", "--context", "8192", "--batch", "4"]]
+HELP = [["--help"], *([verb.name, "--help"] for verb in VERBS)]
+# The figure is of a bare interpreter in the same run, so that a slow machine moves both.
+TIMES_BARE = 20
+RUNS = 5
+
+
+def spelled(words: list[str]) -> str:
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("words", FROM_SPECS + HELP, ids=spelled)
+def test_no_tensor_library_is_imported(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "variorum", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "cyclopts" in imported
+    assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize("words", [*FROM_SPECS, ["--help"], ["size", "--help"], ["study", "--help"]], ids=spelled)
+def test_it_starts_within_a_small_multiple_of_a_bare_interpreter(words: list[str]) -> None:
+    bare, ours = [], []
+    for _ in range(RUNS):
+        bare.append(seconds(["-c", "pass"]))
+        ours.append(seconds(["-m", "variorum", *words]))
+    ratio = statistics.median(ours) / statistics.median(bare)
+    assert ratio < TIMES_BARE, f"{ratio:.1f} times a bare interpreter"
+
+
+def seconds(words: list[str]) -> float:
+    begin = time.perf_counter()
+    # `time` here is the wall's: the two alternate, so that what else runs on the machine slows both.
+    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True, env=os.environ)
+    return time.perf_counter() - begin
