@@ -1,3 +1,32 @@
-"""variorum: one small engine for the transformer family, every model a short diff on its ancestor."""
+"""variorum: one small engine for the transformer family, every model a short diff on its ancestor.
+
+Specs are plain data and need no torch; models are built or loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from variorum.build import build as build
+    from variorum.checkpoint import load as load
+    from variorum.family import find as architecture
+    from variorum.spec.size import size as size
+
+_LAZY = {
+    "architecture": ("variorum.family", "find"),
+    "size": ("variorum.spec.size", "size"),
+    "build": ("variorum.build", "build"),
+    "load": ("variorum.checkpoint", "load"),
+}
+__all__ = ["architecture", "build", "load", "size"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        return getattr(importlib.import_module(module), attribute)
+    raise AttributeError(f"module 'variorum' has no attribute {name!r}")

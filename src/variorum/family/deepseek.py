@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from variorum.family.gpt import LLAMA, STACK
 from variorum.spec.architecture import At
 from variorum.spec.attention import LatentAttention
 from variorum.spec.feedforward import Experts, GatedMLP, SigmoidRouter
-from variorum.spec.model import MECHANISM, POSITIONS, TOKENIZER, Change, Size
+from variorum.spec.model import BUDGET, MECHANISM, POSITIONS, TOKENIZER, Change
 from variorum.spec.norms import RMSNorm
 from variorum.spec.positions import Rotary, YarnScaling
 from variorum.spec.recipe import Tokenizer
@@ -36,10 +38,11 @@ DEEPSEEK_V3 = LLAMA.variant(
         Change(f"{STACK}.positions",
                Rotary(interleaved=True, scaling=YarnScaling(factor=40.0, original_length=4096, attention_factor=1.0)),
                axis=POSITIONS, why="160k context", relieves="length-extrapolation"),
+        Change("architecture.width", 7168, axis=BUDGET, why="671 billion parameters, 37 active",
+               also={f"{STACK}.depth": 61}),
         Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="129k tokens",
                also={f"{STACK}.input.vocab": 129_280}),
     ],
-    sizes={"deepseek-v3-671b": Size({"architecture.width": 7168, f"{STACK}.depth": 61}, "deepseek-ai/DeepSeek-V3",
-                                    671e9)},
 )  # fmt: skip
+DEEPSEEK_V3 = dataclasses.replace(DEEPSEEK_V3, repo="deepseek-ai/DeepSeek-V3", published=671e9)
 MODELS = (DEEPSEEK_V3,)

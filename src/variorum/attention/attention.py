@@ -1,0 +1,77 @@
+"""The one attention of the family: queries from one input, keys and values from another."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from variorum.attention.backends import Scores, choose
+from variorum.attention.cache import Slots
+from variorum.attention.masks import Mask
+from variorum.parts.norms import build_norm
+from variorum.parts.positions import Disentangled, LayerPositions
+from variorum.parts.where import Where
+from variorum.spec import attention as spec
+
+
+class Attention(nn.Module):
+    """Multi-head, grouped-query and multi-query attention, self or cross."""
+
+    def __init__(self, attention: spec.Attention, width: int, positions: LayerPositions) -> None:
+        super().__init__()
+        self.spec, self.positions = attention, positions
+        inner, shared = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
+        self.query = nn.Linear(width, inner, bias="query" in attention.bias)
+        self.key = nn.Linear(width, shared, bias="key" in attention.bias)
+        self.value = nn.Linear(width, shared, bias="value" in attention.bias)
+        self.out = nn.Linear(inner, width, bias="out" in attention.bias)
+        self.query_norm = build_norm(attention.qk_norm, attention.head_dim)
+        self.key_norm = build_norm(attention.qk_norm, attention.head_dim)
+        if isinstance(positions, Disentangled) and positions.spec.projections == "shared":
+            positions.content = (self.query, self.key)
+
+    def forward(
+        self, q_input: Tensor, kv_input: Tensor, new: Where, where: Where, mask: Mask, *,
+        slots: Slots | None = None, backend: str = "auto", maps: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """q_input [B, Q, D], kv_input [B, N, D] -> output [B, Q, D], maps [B, H, Q, K] or ``None``.
+
+        ``new`` places the N new keys, ``where`` all K keys including those in ``slots``.
+        """
+        q = self.query_norm(_heads(self.query(q_input), self.spec.heads))
+        k = self.key_norm(_heads(self.key(kv_input), self.spec.kv_heads))
+        v = _heads(self.value(kv_input), self.spec.kv_heads)
+        turned, k = self.positions.rotate(q, k, new)
+        if slots is not None:
+            k, v = slots.append(k, v)
+        return self._weigh(q, turned, k, v, where, mask, backend, maps)
+
+    def cross(
+        self, q_input: Tensor, encoded: Tensor, where: Where, *, slots: Slots | None, backend: str, maps: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention to an encoder's output; with ``slots``, keys and values are projected once."""
+        held = None if slots is None else slots.held
+        if held is None:
+            k = self.key_norm(_heads(self.key(encoded), self.spec.kv_heads))
+            held = k, _heads(self.value(encoded), self.spec.kv_heads)
+            if slots is not None:
+                held = slots.append(*held)
+        q = self.query_norm(_heads(self.query(q_input), self.spec.heads))
+        return self._weigh(q, q, *held, where, Mask(causal=False), backend, maps)
+
+    def _weigh(
+        self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        scores = Scores(
+            scale=self.spec.score_scale,
+            added=self.positions.scores(q, k, where),
+            bias=self.positions.bias(where),
+            softcap=self.spec.softcap,
+            dropout=self.spec.dropout if self.training else 0.0,
+        )
+        mixed, weights = choose(backend, scores, maps=maps)(turned, k, v, scores, mask, where)
+        return self.out(mixed.transpose(1, 2).flatten(-2)), weights
+
+
+def _heads(x: Tensor, heads: int) -> Tensor:
+    """[B, T, H·d] -> [B, H, T, d]"""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -1,0 +1,91 @@
+"""The one block of the family: sublayers around a residual stream, norms where the layout says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variorum.attention.attention import Attention
+from variorum.attention.cache import Slots
+from variorum.attention.latent import LatentAttention
+from variorum.attention.masks import Mask
+from variorum.parts.feedforward import build_feedforward
+from variorum.parts.norms import build_norm
+from variorum.parts.positions import LayerPositions, build_positions
+from variorum.parts.trace import Trace
+from variorum.parts.where import Where
+from variorum.spec import architecture as spec
+from variorum.spec import attention as attention_spec
+
+
+class Block(nn.Module):
+    """One resolved layer, [B, T, D] -> [B, T, D]."""
+
+    def __init__(self, layer: spec.Layer, width: int, shared: nn.Module | None, *, causal: bool) -> None:
+        super().__init__()
+        self.dropout = layer.dropout
+        self.mask = Mask(causal=causal, window=layer.attention.window)
+        positions = build_positions(layer.positions, layer.attention, width, shared)
+        self.attention = _build(layer.attention, width, positions)
+        self.attention_norms = _norms(layer.layout, layer.layout.attention, width)
+        self.cross: Attention | None = None
+        if layer.cross is not None:
+            self.cross = Attention(layer.cross, width, LayerPositions())
+            self.cross_norms = _norms(layer.layout, layer.layout.cross, width)
+        self.feedforward = build_feedforward(layer.feedforward, width)
+        self.feedforward_norms = _norms(layer.layout, layer.layout.feedforward, width)
+
+    def forward(
+        self, x: Tensor, new: Where, where: Where, trace: Trace, *, kv_input: Tensor | None = None,
+        slots: Slots | None = None, encoded: Tensor | None = None, cross_where: Where | None = None,
+        cross_slots: Slots | None = None, backend: str = "auto",
+    ) -> Tensor:  # fmt: skip
+        """``kv_input`` (before the norm) replaces x as the source of keys: memory, or XLNet's content stream."""
+        norms = self.attention_norms
+
+        def attend(h: Tensor) -> Tensor:
+            source = h if kv_input is None else _norm(norms, "before", kv_input)
+            out, maps = self.attention(
+                h, source, new, where, self.mask, slots=slots, backend=backend, maps=trace.attentions is not None
+            )
+            if trace.attentions is not None:
+                trace.attentions.append(maps)
+            return out  # type: ignore[no-any-return]
+
+        x = self._around(x, attend, norms)
+        if self.cross is not None and encoded is not None and cross_where is not None:
+            x = self._around(x, self._crossing(encoded, cross_where, cross_slots, backend, trace), self.cross_norms)
+        return self._around(x, lambda h: self.feedforward(h, trace), self.feedforward_norms)
+
+    def _crossing(
+        self, encoded: Tensor, where: Where, slots: Slots | None, backend: str, trace: Trace
+    ) -> Callable[[Tensor], Tensor]:
+        def attend(h: Tensor) -> Tensor:
+            assert self.cross is not None
+            wanted = trace.cross_attentions is not None
+            out, maps = self.cross.cross(h, encoded, where, slots=slots, backend=backend, maps=wanted)
+            if trace.cross_attentions is not None and maps is not None:
+                trace.cross_attentions.append(maps)
+            return out
+
+        return attend
+
+    def _around(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norms: nn.ModuleDict) -> Tensor:
+        branch = _norm(norms, "after", sublayer(_norm(norms, "before", x)))
+        return _norm(norms, "join", x + F.dropout(branch, self.dropout, self.training))
+
+
+def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerPositions) -> nn.Module:
+    if isinstance(attention, attention_spec.LatentAttention):
+        return LatentAttention(attention, width, positions)
+    return Attention(attention, width, positions)
+
+
+def _norms(layout: spec.Layout, places: tuple[str, ...], width: int) -> nn.ModuleDict:
+    return nn.ModuleDict({place: build_norm(layout.norm, width) for place in places})
+
+
+def _norm(norms: nn.ModuleDict, place: str, x: Tensor) -> Tensor:
+    return norms[place](x) if place in norms else x  # type: ignore[no-any-return]

@@ -1,0 +1,361 @@
+"""Spec in, ``nn.Module`` out. This file knows no model by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variorum.attention.block import Block
+from variorum.attention.cache import Cache
+from variorum.attention.two_stream import Query, streams
+from variorum.errors import NotFound, UsageError, nearest
+from variorum.parts.convolution import Convolution
+from variorum.parts.embeddings import TokenInput
+from variorum.parts.experts import balance_loss
+from variorum.parts.heads import Pooler, SequenceHead, TokenHead, VocabularyHead, build_head, head_loss
+from variorum.parts.norms import build_norm
+from variorum.parts.positions import build_shared
+from variorum.parts.trace import Trace
+from variorum.parts.where import Where, order_from_mask
+from variorum.spec import architecture as spec
+from variorum.spec.feedforward import Experts, SoftmaxRouter
+from variorum.spec.inventory import tensors, wants_pooler
+from variorum.spec.model import Model as ModelSpec
+
+
+@dataclasses.dataclass
+class Output:
+    """What a forward returns. ``logits`` follow the head; padded positions are undefined.
+
+    ``memory`` is the list of [B, M, D] states to pass to the next segment; ``hidden_states`` runs from the embedded
+    input to the last layer's normed output.
+    """
+
+    last_hidden_state: Tensor
+    logits: Tensor | None = None
+    logits_by_head: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    pooled: Tensor | None = None
+    loss: Tensor | None = None
+    hidden_states: list[Tensor] | None = None
+    attentions: list[Tensor] | None = None
+    cross_attentions: list[Tensor] | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    cache: Cache | None = None
+    memory: list[Tensor] | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+
+
+class Stack(nn.Module):
+    """One input and its blocks."""
+
+    def __init__(self, stack: spec.Stack, width: int) -> None:
+        super().__init__()
+        self.spec = stack
+        self.input = TokenInput(stack.input, width)
+        bidirectional = stack.mask == "bidirectional"
+        shared = build_shared(stack.positions, stack.block.attention, width, bidirectional=bidirectional)
+        if shared is not None:
+            self.positions = shared
+        self.layers = nn.ModuleList(
+            Block(stack.layer(i), width, shared, causal=not bidirectional) for i in range(stack.depth)
+        )
+        self.inserts = nn.ModuleDict({str(i): Convolution(c, width) for i, c in stack.inserts.items()})
+        self.final_norm = build_norm(stack.final_norm, width)
+
+    def share(self) -> None:
+        """Bind the parameters of shared layers to their owners'."""
+        for index, layer in enumerate(self.layers):
+            for what in ("attention", "feedforward"):
+                owner = self.layers[self.spec.owner(index, what)]  # type: ignore[arg-type]
+                if owner is not layer:
+                    for part in (what, f"{what}_norms"):
+                        _bind(getattr(layer, part), getattr(owner, part))
+
+    def forward(
+        self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None = None,
+        query: Query | None = None, memory: list[Tensor] | None = None,
+        encoded: Tensor | None = None, cross_where: Where | None = None, cache: Cache | None = None,
+        backend: str = "auto",
+    ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
+        """Looked-up vectors [B, T, rank] -> states [B, T, D] (of the query stream if there is one), new memory."""
+        real = new.q_order >= 0 if new.padded else None
+        x = embedded = self.input(vectors, new.q_positions.clamp(min=0), segments, real)
+        where = new if cache is None else cache.extend(new)
+        if memory is not None:
+            where = new = _after_memory(new, memory[0].shape[1])
+            query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1]))
+        kept: list[Tensor] | None = [] if self.spec.memory or memory is not None else None
+        g, g_where = query or (None, None)
+        for index, layer in enumerate(self.layers):
+            if trace.hidden_states is not None:
+                trace.hidden_states.append(x if g is None else g)
+            if kept is not None:
+                kept.append(_last(x, memory[index] if memory else None, self.spec.memory).detach())
+            source = None if memory is None else torch.cat((memory[index], x), 1)
+            if g is not None and g_where is not None:
+                g = layer(g, g_where, g_where, trace, kv_input=x if source is None else source, backend=backend)
+            x = layer(
+                x, new, where, trace, kv_input=source, encoded=encoded, cross_where=cross_where, backend=backend,
+                slots=cache.layers[index] if cache else None, cross_slots=cache.cross[index] if cache else None,
+            )  # fmt: skip
+            if str(index) in self.inserts:
+                x = self.inserts[str(index)](x, embedded, real)
+        x = F.dropout(self.final_norm(x if g is None else g), self.spec.dropout, self.training)
+        if trace.hidden_states is not None:
+            trace.hidden_states.append(x)
+        return x, kept
+
+
+def _after_memory(new: Where, length: int) -> Where:
+    """Where the same tokens stand when ``length`` remembered ones come before them."""
+    steps = torch.arange(length, device=new.q_order.device)
+    keys = {}
+    for name in ("positions", "order"):
+        own = {side: getattr(new, f"{side}_{name}") for side in "qk"}
+        shifted = {side: torch.where(at >= 0, at + length, at) for side, at in own.items()}
+        keys[f"k_{name}"] = torch.cat((steps.expand(len(shifted["k"]), -1), shifted["k"]), 1)
+        keys[f"q_{name}"] = shifted["q"]
+    segments = new.k_segments
+    if segments is not None:
+        keys["k_segments"] = torch.cat((segments.new_zeros(len(segments), length), segments), 1)
+    allowed = new.allowed
+    if allowed is not None:
+        allowed = F.pad(allowed, (length, 0), value=True)
+    return dataclasses.replace(new, **keys, allowed=allowed, padded=True, memo={})
+
+
+def _last(x: Tensor, old: Tensor | None, length: int) -> Tensor:
+    joined = x if old is None else torch.cat((old, x), 1)
+    return joined[:, max(0, joined.shape[1] - length) :] if length else joined
+
+
+def _bind(module: nn.Module, owner: nn.Module) -> None:
+    """Make every parameter of ``module`` the very parameter of ``owner``."""
+    for (name, part), (_, other) in zip(module.named_modules(), owner.named_modules(), strict=True):
+        del name
+        for key in part._parameters:
+            part._parameters[key] = other._parameters[key]
+
+
+class Model(nn.Module):
+    """A built model. ``spec`` says what it is; ``heads`` which heads it carries.
+
+    Raises:
+        NotFound: a head that the spec does not have.
+    """
+
+    def __init__(self, model: ModelSpec, heads: Sequence[str] = ()) -> None:
+        super().__init__()
+        arch = model.architecture
+        for name in heads:
+            if name not in arch.heads:
+                raise NotFound(
+                    f"{model.name} has no head {name!r}", remedy=nearest(name, arch.heads) or f"it has {', '.join(arch.heads)}"
+                )
+        self.spec, self.head_names, self.backend = model, tuple(heads), "auto"
+        self.tokenizer: Any = None
+        self.origin: Any = None
+        if arch.encoder is not None:
+            self.encoder = Stack(arch.encoder, arch.width)
+        if arch.decoder is not None:
+            self.decoder = Stack(arch.decoder, arch.width)
+        if arch.pooler is not None and wants_pooler(arch, heads):
+            self.pooler = Pooler(arch.pooler, arch.width)
+        vocab = arch.main.input.vocab
+        self.heads = nn.ModuleDict({name: build_head(arch.heads[name], arch.width, vocab) for name in heads})
+        self.bind()
+
+    def bind(self) -> None:
+        """Make shared layers share and tied tables one tensor; call after parameters are replaced."""
+        arch = self.spec.architecture
+        for name, stack in arch.stacks.items():
+            getattr(self, name).share()
+            if stack.input.tie is not None:
+                getattr(self, name).input.table.weight = self.get_submodule(stack.input.tie).weight
+        for name, head in self.heads.items():
+            tie = getattr(arch.heads[name], "tie", None)
+            if tie is not None:
+                head.project.weight = self.get_submodule(tie).weight
+
+    def named_tensors(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every trained tensor once, by canonical name, in the inventory's order."""
+        for name in tensors(self.spec.architecture, self.head_names):
+            yield name, self.get_parameter(name)
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether it writes left to right."""
+        return self.spec.architecture.decoder is not None
+
+    def forward(
+        self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None,
+        attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None, perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
+        memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
+        output_hidden_states: bool = False, output_attentions: bool = False,
+    ) -> Output:  # fmt: skip
+        """Run the model.
+
+        Args:
+            input_ids: int64 [B, T], or ``inputs_embeds`` [B, T, rank].
+            attention_mask: 1 at real tokens, [B, T]; also left-padded. Positions follow it unless given.
+            token_type_ids: segments [B, T].
+            perm_mask: 1 where token i may not see token j, [B, T, T]; with ``target_mapping`` [B, P, T] the query
+                stream predicts P positions.
+            memory: the previous segment's ``Output.memory``.
+            labels: targets; see :func:`~variorum.parts.heads.head_loss`.
+            cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
+
+        Raises:
+            UsageError: an input that this spec does not take, or a text longer than it takes.
+        """
+        arch = self.spec.architecture
+        self._refuse(token_type_ids=token_type_ids, perm_mask=perm_mask, target_mapping=target_mapping, memory=memory,
+                     decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask)  # fmt: skip
+        trace = self._trace(output_hidden_states, output_attentions, labels)
+        encoded = cross = new = memory_out = None
+        if arch.encoder is not None:
+            if cache is None or cache.encoded is None:
+                x, new, memory_out = self._encode(
+                    input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
+                    memory, trace,
+                )  # fmt: skip
+                encoded, order = x, new.k_order
+                if cache is not None:
+                    cache.encoded, cache.encoded_order, cache.padded = x, order, new.padded
+            else:
+                encoded, order = cache.encoded, cache.encoded_order
+        if arch.decoder is not None:
+            ids, mask = (decoder_input_ids, decoder_attention_mask) if encoded is not None else (input_ids, attention_mask)
+            if encoded is not None and ids is None:
+                ids = self._shifted(labels)
+            vectors = self._vectors(self.decoder, ids, None if encoded is not None else inputs_embeds)
+            new = self._where(arch.decoder, ids, vectors, mask, position_ids if encoded is None else None, None, cache)
+            if encoded is not None:
+                cross = Where(new.q_positions, order, new.q_order, order, padded=True)
+            encoder_trace, trace = trace, self._trace(output_hidden_states, output_attentions, labels)
+            trace.routing = encoder_trace.routing
+            x, _ = self.decoder(
+                vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, backend=self.backend
+            )
+        return self._finish(x, new, trace, labels, encoded if arch.decoder is not None else None, cache, memory_out)
+
+    def _finish(
+        self, x: Tensor, new: Where, trace: Trace, labels: Tensor | None, encoded: Tensor | None, cache: Cache | None,
+        memory: list[Tensor] | None,
+    ) -> Output:  # fmt: skip
+        out = Output(
+            x, hidden_states=trace.hidden_states, attentions=trace.attentions, cross_attentions=trace.cross_attentions,
+            encoder_last_hidden_state=encoded, cache=cache, memory=memory,
+        )  # fmt: skip
+        if hasattr(self, "pooler"):
+            out.pooled = self.pooler(x)
+        for name, head in self.heads.items():
+            out.logits_by_head[name] = self._scores(name, head, x, new.q_order, out.pooled)
+        if not self.head_names:
+            return out
+        main = self.head_names[0]
+        out.logits = out.logits_by_head[main]
+        if main == "question_answering":
+            out.start_logits, out.end_logits = out.logits.unbind(-1)
+        if labels is not None:
+            real = (new.q_order >= 0).expand(len(x), -1)
+            out.loss = head_loss(main, out.logits, labels, real) + self._balance(trace, real)
+        return out
+
+    @staticmethod
+    def _scores(name: str, head: nn.Module, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
+        if isinstance(head, SequenceHead):
+            return head(x, order, pooled)  # type: ignore[no-any-return]
+        logits = head(x)
+        return logits.squeeze(-1) if name == "replaced_token" else logits  # type: ignore[no-any-return]
+
+    def _balance(self, trace: Trace, real: Tensor) -> Tensor | float:
+        block = self.spec.architecture.main.block.feedforward
+        if not trace.routing or not isinstance(block, Experts) or not isinstance(block.router, SoftmaxRouter):
+            return 0.0
+        return block.router.balance * balance_loss(trace.routing, real.reshape(-1))
+
+    def _trace(self, hidden: bool, maps: bool, labels: Tensor | None) -> Trace:
+        cross = maps and self.spec.architecture.encoder is not None and self.is_decoder
+        return Trace(
+            hidden_states=[] if hidden else None,
+            attentions=[] if maps else None,
+            cross_attentions=[] if cross else None,
+            routing=[] if labels is not None else None,
+        )
+
+    def _refuse(self, **given: object) -> None:
+        arch = self.spec.architecture
+        encoder = arch.encoder
+        two_stream = encoder is not None and encoder.input.query_vector
+        relative_segments = encoder is not None and getattr(encoder.positions, "segments", False)
+        takes = {
+            "token_type_ids": encoder is not None and (encoder.input.segments > 0 or relative_segments),
+            "perm_mask": two_stream,
+            "target_mapping": two_stream,
+            "memory": two_stream or bool(arch.main.memory),
+            "decoder_input_ids": encoder is not None and arch.decoder is not None,
+            "decoder_attention_mask": encoder is not None and arch.decoder is not None,
+        }
+        for name, value in given.items():
+            if value is not None and not takes[name]:
+                raise UsageError(f"{self.spec.name} takes no {name}", remedy="leave it out")
+
+    def _vectors(self, stack: Stack, ids: Tensor | None, embeds: Tensor | None) -> Tensor:
+        if (ids is None) == (embeds is None):
+            raise UsageError("a model needs ids or vectors", remedy="give input_ids or inputs_embeds, not both")
+        return stack.input.table(ids) if embeds is None else embeds  # type: ignore[no-any-return]
+
+    def _where(
+        self, stack: spec.Stack, ids: Tensor | None, vectors: Tensor, mask: Tensor | None,
+        position_ids: Tensor | None, segments: Tensor | None, cache: Cache | None = None,
+    ) -> Where:  # fmt: skip
+        length, device = vectors.shape[1], vectors.device
+        order = order_from_mask(mask, length, device)
+        if cache is not None and cache.length:
+            order = torch.where(order >= 0, order + cache.next_order, order)
+        positions = order
+        if position_ids is not None:
+            positions = position_ids
+        elif ids is not None and getattr(stack.input.positions, "count", "mask") == "ids":
+            positions = order_from_mask(ids != stack.input.pad_id, length, device)
+        return Where(
+            positions, positions, order, order, q_segments=segments, k_segments=segments, padded=mask is not None
+        )
+
+    def _encode(
+        self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, segments: Tensor | None,
+        position_ids: Tensor | None, perm_mask: Tensor | None, targets: Tensor | None,
+        memory: list[Tensor] | None, trace: Trace,
+    ) -> tuple[Tensor, Where, list[Tensor] | None]:  # fmt: skip
+        stack = self.spec.architecture.encoder
+        assert stack is not None
+        vectors = self._vectors(self.encoder, ids, embeds)
+        where = self._where(stack, ids, vectors, mask, position_ids, segments)
+        if perm_mask is None and targets is None:
+            x, kept = self.encoder(
+                vectors, where, trace, segments=segments, memory=memory, backend=self.backend
+            )
+            return x, where, kept
+        content, query = streams(where, perm_mask, targets, self.encoder.input.query_vector, len(vectors))
+        x, kept = self.encoder(
+            vectors, content, trace, segments=segments, memory=memory, backend=self.backend, query=query
+        )
+        return x, where, kept
+
+    def _shifted(self, labels: Tensor | None) -> Tensor:
+        """Decoder inputs from labels: the start token, then the labels without their last; -100 becomes padding."""
+        inputs = self.spec.architecture.main.input
+        if labels is None or inputs.start_id is None:
+            raise UsageError("an encoder-decoder needs decoder_input_ids or labels", remedy="give one of them")
+        start = labels.new_full((len(labels), 1), inputs.start_id)
+        shifted = torch.cat((start, labels[:, :-1]), 1)
+        return shifted.masked_fill(shifted == -100, inputs.pad_id or 0)

@@ -1,0 +1,72 @@
+"""Feed-forward parts: two matrices, three matrices, or routed experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variorum.parts.trace import Trace
+from variorum.spec import feedforward as spec
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+def down_projection(linear: nn.Linear, x: Tensor) -> Tensor:
+    """``linear(x)``; in float16 the product is taken in float32 and kept finite.
+
+    T5-sized activations pass 65,504 here (huggingface/transformers#5651).
+    """
+    if x.dtype != torch.float16:
+        return linear(x)  # type: ignore[no-any-return]
+    bias = None if linear.bias is None else linear.bias.float()
+    limit = torch.finfo(torch.float16).max - 1000
+    return F.linear(x.float(), linear.weight.float(), bias).clamp(-limit, limit).half()
+
+
+class MLP(nn.Module):
+    """down(activation(up(x))), [..., D] -> [..., D]."""
+
+    def __init__(self, ff: spec.MLP, width: int) -> None:
+        super().__init__()
+        self.activation, self.dropout = ACTIVATIONS[ff.activation], ff.dropout
+        self.up = nn.Linear(width, ff.width, bias=ff.bias)
+        self.down = nn.Linear(ff.width, width, bias=ff.bias)
+
+    def forward(self, x: Tensor, trace: Trace) -> Tensor:
+        return down_projection(self.down, F.dropout(self.activation(self.up(x)), self.dropout, self.training))
+
+
+class GatedMLP(nn.Module):
+    """down(activation(gate(x)) * up(x)), [..., D] -> [..., D]."""
+
+    def __init__(self, ff: spec.GatedMLP, width: int) -> None:
+        super().__init__()
+        self.activation, self.dropout = ACTIVATIONS[ff.activation], ff.dropout
+        self.gate = nn.Linear(width, ff.width, bias=ff.bias)
+        self.up = nn.Linear(width, ff.width, bias=ff.bias)
+        self.down = nn.Linear(ff.width, width, bias=ff.bias)
+
+    def forward(self, x: Tensor, trace: Trace) -> Tensor:
+        inner = self.activation(self.gate(x)) * self.up(x)
+        return down_projection(self.down, F.dropout(inner, self.dropout, self.training))
+
+
+def build_feedforward(ff: spec.AnyFeedForward, width: int) -> nn.Module:
+    """The module for a feed-forward spec."""
+    if isinstance(ff, spec.MLP):
+        return MLP(ff, width)
+    if isinstance(ff, spec.GatedMLP):
+        return GatedMLP(ff, width)
+    from variorum.parts.experts import Experts
+
+    return Experts(ff, width)

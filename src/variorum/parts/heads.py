@@ -1,0 +1,127 @@
+"""Heads: hidden states to scores."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variorum.parts.feedforward import ACTIVATIONS
+from variorum.parts.norms import build_norm
+from variorum.spec import architecture as spec_architecture
+from variorum.spec import heads as spec
+
+
+class Transform(nn.Module):
+    """norm(activation(dense(x))), [..., D] -> [..., width]."""
+
+    def __init__(self, transform: spec.Transform, width: int) -> None:
+        super().__init__()
+        out = transform.width or width
+        self.activation = ACTIVATIONS[transform.activation]
+        self.dense = nn.Linear(width, out, bias=transform.bias)
+        self.norm = build_norm(transform.norm, out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.activation(self.dense(x)))  # type: ignore[no-any-return]
+
+
+def _transform(transform: spec.Transform | None, width: int) -> tuple[nn.Module, int]:
+    if transform is None:
+        return nn.Identity(), width
+    return Transform(transform, width), transform.width or width
+
+
+class Pooler(nn.Module):
+    """activation(dense(first token)), [B, T, D] -> [B, D]."""
+
+    def __init__(self, pooler: spec_architecture.Pooler, width: int) -> None:
+        super().__init__()
+        self.activation, self.dense = ACTIVATIONS[pooler.activation], nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.activation(self.dense(x[:, 0]))
+
+
+class VocabularyHead(nn.Module):
+    """[..., D] -> [..., V]. A tied head holds no matrix; the model lends it the table's."""
+
+    def __init__(self, head: spec.VocabularyHead, width: int, vocab: int) -> None:
+        super().__init__()
+        self.spec = head
+        self.transform, inner = _transform(head.transform, width)
+        self.project = nn.Linear(inner, vocab, bias=head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.transform(x)
+        if self.spec.scale is not None:
+            x = x * self.spec.scale
+        logits = self.project(x)
+        cap = self.spec.softcap
+        return logits if cap is None else cap * (logits / cap).tanh()  # type: ignore[no-any-return]
+
+
+class SequenceHead(nn.Module):
+    """Hidden states [B, T, D], their order [B or 1, T] and the pooled vector [B, D] -> [B, labels]."""
+
+    def __init__(self, head: spec.SequenceHead, width: int) -> None:
+        super().__init__()
+        self.spec = head
+        self.transform, inner = _transform(head.transform, width)
+        self.project = nn.Linear(inner, head.labels, bias=head.bias)
+
+    def forward(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
+        vector = self._taken(x, order, pooled)
+        vector = self.transform(F.dropout(vector, self.spec.transform_dropout, self.training))
+        return self.project(F.dropout(vector, self.spec.dropout, self.training))  # type: ignore[no-any-return]
+
+    def _taken(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
+        rows = torch.arange(len(x), device=x.device)
+        real = (order >= 0).expand(len(x), -1)
+        if self.spec.take == "pooler":
+            assert pooled is not None
+            return pooled
+        if self.spec.take == "mean":
+            return (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+        which = real.long().argmax(-1) if self.spec.take == "first" else order.expand(len(x), -1).argmax(-1)
+        return x[rows, which]
+
+
+class TokenHead(nn.Module):
+    """[B, T, D] -> [B, T, labels]."""
+
+    def __init__(self, head: spec.TokenHead, width: int) -> None:
+        super().__init__()
+        self.spec = head
+        self.transform, inner = _transform(head.transform, width)
+        self.project = nn.Linear(inner, head.labels, bias=head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))  # type: ignore[no-any-return]
+
+
+def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:
+    """The module for a head spec."""
+    if isinstance(head, spec.VocabularyHead):
+        return VocabularyHead(head, width, vocab)
+    return SequenceHead(head, width) if isinstance(head, spec.SequenceHead) else TokenHead(head, width)
+
+
+def head_loss(name: str, logits: Tensor, labels: Tensor, real: Tensor | None = None) -> Tensor:
+    """The usual loss of a head, averaged over its targets; -100 is no target. Without any target it is 0.
+
+    causal_lm compares position t with label t+1; replaced_token is binary over real tokens; sequence labels of a
+    floating type are regressed.
+    """
+    if name == "replaced_token":
+        chosen = labels >= 0 if real is None else real & (labels >= 0)
+        losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+        return (losses * chosen).sum() / chosen.sum().clamp(min=1)
+    if labels.is_floating_point():
+        return F.mse_loss(logits.squeeze(-1), labels)
+    if name == "question_answering":
+        return torch.stack([head_loss("span", logits[..., end], labels[:, end]) for end in (0, 1)]).mean()
+    if name == "causal_lm":
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    flat = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="sum")
+    return flat / (labels != -100).sum().clamp(min=1)

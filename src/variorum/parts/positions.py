@@ -1,0 +1,234 @@
+"""Position schemes as modules. Each has a shared half (one per stack) and a layer half with four hooks.
+
+Hooks are pure functions of :class:`~variorum.parts.where.Where`: ``rotate`` changes queries and keys, ``scores`` adds
+to query·key before the scale, ``bias`` after it. What is added to the input lives in ``embeddings``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variorum.parts.norms import build_norm
+from variorum.parts.rotary import rotary_tables, rotate
+from variorum.parts.where import Where
+from variorum.spec import positions as spec
+from variorum.spec.attention import AnyAttention
+
+
+class LayerPositions(nn.Module):
+    """The layer half: no positions at all unless a hook is overridden. Queries and keys are [B, H or KV, T, d]."""
+
+    def rotate(self, q: Tensor, k: Tensor, where: Where) -> tuple[Tensor, Tensor]:
+        """Queries and keys as the dot product should see them."""
+        return q, k
+
+    def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor | None:
+        """Added to q·k before the scale, [B, H, Q, K]; gets unrotated queries."""
+        return None
+
+    def bias(self, where: Where) -> Tensor | None:
+        """Added after the scale, [B or 1, H, Q, K]."""
+        return None
+
+
+class Rotary(LayerPositions):
+    """RoPE on the first ``fraction`` of each head's channels."""
+
+    def __init__(self, positions: spec.Rotary, head_dim: int) -> None:
+        super().__init__()
+        self.spec, self.dims = positions, int(head_dim * positions.fraction)
+
+    def rotate(self, q: Tensor, k: Tensor, where: Where) -> tuple[Tensor, Tensor]:
+        key = ("rotary", self.spec, self.dims, q.dtype)
+        q_table = where.remember((*key, "q"), lambda: rotary_tables(self.spec, self.dims, where.q_positions, q.dtype))
+        k_table = (
+            q_table
+            if where.k_positions is where.q_positions
+            else where.remember((*key, "k"), lambda: rotary_tables(self.spec, self.dims, where.k_positions, q.dtype))
+        )
+        return rotate(q, *q_table, self.spec.interleaved), rotate(k, *k_table, self.spec.interleaved)
+
+
+def relative_buckets(distance: Tensor, buckets: int, max_distance: int, *, bidirectional: bool) -> Tensor:
+    """T5's bucket of key position minus query position, same shape (Raffel et al. 2020, released code)."""
+    offset = torch.zeros_like(distance)
+    if bidirectional:
+        buckets //= 2
+        offset = (distance > 0).long() * buckets
+        distance = distance.abs()
+    else:
+        distance = (-distance).clamp(min=0)
+    exact = buckets // 2
+    ratio = (distance.clamp(min=1).double() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return offset + torch.where(distance < exact, distance, far)
+
+
+class BucketTable(nn.Module):
+    """T5's shared half: one scalar per (bucket, head)."""
+
+    def __init__(self, positions: spec.RelativeBuckets, heads: int, *, bidirectional: bool) -> None:
+        super().__init__()
+        self.spec, self.bidirectional = positions, bidirectional
+        self.table = nn.Embedding(positions.buckets, heads)
+
+    def forward(self, where: Where) -> Tensor:
+        """[B or 1, H, Q, K]"""
+        buckets = relative_buckets(
+            where.distance, self.spec.buckets, self.spec.max_distance, bidirectional=self.bidirectional
+        )
+        return self.table(buckets).permute(0, 3, 1, 2)  # type: ignore[no-any-return]
+
+
+class RelativeBuckets(LayerPositions):
+    """T5's layer half: reads the stack's table, computed once per forward."""
+
+    def __init__(self, shared: BucketTable) -> None:
+        super().__init__()
+        self._shared = (shared,)  # a tuple: the stack owns the module
+
+    def bias(self, where: Where) -> Tensor:
+        return where.remember("buckets", lambda: self._shared[0](where))
+
+
+def log_buckets(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
+    """DeBERTa-v2's signed logarithmic buckets (He et al. 2021, released code): exact up to ``buckets``/2."""
+    middle = buckets // 2
+    magnitude = torch.where(distance.abs() < middle, middle - 1, distance.abs()).double()
+    scaled = (magnitude / middle).log() / math.log((max_distance - 1) / middle) * (middle - 1)
+    far = (scaled.ceil() + middle) * distance.sign()
+    return torch.where(distance.abs() <= middle, distance, far.long())
+
+
+class RelativeTable(nn.Module):
+    """DeBERTa's shared half: 2·span relative vectors, normed in v2 and v3."""
+
+    def __init__(self, positions: spec.Disentangled, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(2 * positions.span, width)
+        self.norm = build_norm(positions.norm, width)
+
+    def forward(self) -> Tensor:
+        """[2·span, D]"""
+        return self.norm(self.table.weight)  # type: ignore[no-any-return]
+
+
+class Disentangled(LayerPositions):
+    """DeBERTa's layer half: content-to-position and position-to-content scores.
+
+    With shared projections the stack's table goes through the content projections of this layer, which the attention
+    lends by setting ``content``.
+    """
+
+    def __init__(self, positions: spec.Disentangled, attention: AnyAttention, width: int, shared: RelativeTable) -> None:
+        super().__init__()
+        self.spec, self.heads, self._shared = positions, attention.heads, (shared,)
+        inner = attention.heads * attention.head_dim
+        own = positions.projections == "own"
+        self.key = nn.Linear(width, inner, bias=False) if own and "c2p" in positions.terms else None
+        self.query = nn.Linear(width, inner, bias=True) if own and "p2c" in positions.terms else None
+        self.content: tuple[nn.Linear, nn.Linear] | None = None
+
+    def _index(self, where: Where) -> Tensor:
+        """Row of the table for every pair, [B or 1, 1, Q, K]."""
+        distance = -where.distance
+        if self.spec.buckets is not None:
+            distance = log_buckets(distance, self.spec.buckets, self.spec.max_distance or self.spec.span)
+        return (distance + self.spec.span).clamp(0, 2 * self.spec.span - 1)[:, None]
+
+    def _heads(self, linear: nn.Linear, table: Tensor) -> Tensor:
+        return linear(table).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # type: ignore[no-any-return]
+
+    def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor | None:
+        index = where.remember("disentangled", lambda: self._index(where))
+        table = where.remember("relative_table", lambda: self._shared[0]())
+        return sum(self._terms(q, k, table, index).values())  # type: ignore[return-value]
+
+    def _terms(self, q: Tensor, k: Tensor, table: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Each score term apart, [B, H, Q, K]."""
+        content_query, content_key = self.content or (self.query, self.key)
+        shape = (q.shape[0], self.heads, q.shape[2], k.shape[2])
+        found = {}
+        if "c2p" in self.spec.terms:
+            c2p = q @ self._heads(self.key or content_key, table).transpose(-1, -2)  # type: ignore[arg-type]
+            found["c2p"] = c2p.gather(-1, index.expand(shape))
+        if "p2c" in self.spec.terms:
+            p2c = k @ self._heads(self.query or content_query, table).transpose(-1, -2)  # type: ignore[arg-type]
+            found["p2c"] = p2c.gather(-1, index.expand(shape).transpose(-1, -2)).transpose(-1, -2)
+        return found
+
+
+def sinusoids(positions: Tensor, width: int, base: float, *, halves: bool, dtype: torch.dtype) -> Tensor:
+    """sin and cos of position · base^(-2i/width), [...] -> [..., width]; ``halves`` puts all sines first."""
+    inverse = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width)
+    angles = positions[..., None].double() * inverse
+    pair = (angles.sin(), angles.cos())
+    return (torch.cat(pair, -1) if halves else torch.stack(pair, -1).flatten(-2)).to(dtype)
+
+
+class RecurrentRelative(LayerPositions):
+    """Transformer-XL's and XLNet's layer half: learned biases on content, position and segment."""
+
+    def __init__(self, positions: spec.RecurrentRelative, attention: AnyAttention, width: int) -> None:
+        super().__init__()
+        self.spec, self.width = positions, width
+        per_head = (attention.heads, attention.head_dim)
+        self.relative = nn.Linear(width, attention.heads * attention.head_dim, bias=False)
+        self.content_bias = nn.Parameter(torch.zeros(per_head))
+        self.position_bias = nn.Parameter(torch.zeros(per_head))
+        self.segment_bias = nn.Parameter(torch.zeros(per_head)) if positions.segments else None
+        self.segments = nn.Parameter(torch.empty(2, *per_head)) if positions.segments else None
+
+    def rotate(self, q: Tensor, k: Tensor, where: Where) -> tuple[Tensor, Tensor]:
+        return q + self.content_bias[:, None], k
+
+    def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor:
+        low, index, table = where.remember(("recurrent", q.dtype), lambda: self._table(where, q.dtype))
+        relative = F.linear(table, self.relative.weight).unflatten(-1, self.content_bias.shape).transpose(0, 1)
+        by_distance = (q + self.position_bias[:, None]) @ relative.transpose(-1, -2)
+        shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+        total = by_distance.gather(-1, index.expand(shape))
+        if self.segments is None or where.q_segments is None or where.k_segments is None:
+            return total
+        same_or_not = torch.einsum("bhqd,shd->bhqs", q + self.segment_bias[:, None], self.segments)  # type: ignore[index]
+        differs = (where.q_segments[:, :, None] != where.k_segments[:, None, :]).long()[:, None]
+        return total + same_or_not.gather(-1, differs.expand(shape))
+
+    def _table(self, where: Where, dtype: torch.dtype) -> tuple[int, Tensor, Tensor]:
+        """Sinusoids of every distance that occurs, and each pair's row in them."""
+        distance = -where.distance
+        low, high = int(distance.min()), int(distance.max())
+        steps = torch.arange(low, high + 1, device=distance.device)
+        return low, (distance - low)[:, None], sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)
+
+
+def build_shared(
+    positions: spec.AttentionPositions | None, attention: AnyAttention, width: int, *, bidirectional: bool
+) -> nn.Module | None:
+    """The shared half of a stack's scheme, or ``None`` where it owns no tensors."""
+    if isinstance(positions, spec.RelativeBuckets):
+        return BucketTable(positions, attention.heads, bidirectional=bidirectional)
+    if isinstance(positions, spec.Disentangled):
+        return RelativeTable(positions, width)
+    return None
+
+
+def build_positions(
+    positions: spec.AttentionPositions | None, attention: AnyAttention, width: int, shared: nn.Module | None
+) -> LayerPositions:
+    """The layer half of a scheme; the plain :class:`LayerPositions` where there is none."""
+    if isinstance(positions, spec.Rotary):
+        return Rotary(positions, getattr(attention, "rope_dim", attention.head_dim))
+    if isinstance(positions, spec.RelativeBuckets):
+        assert isinstance(shared, BucketTable)
+        return RelativeBuckets(shared)
+    if isinstance(positions, spec.Disentangled):
+        assert isinstance(shared, RelativeTable)
+        return Disentangled(positions, attention, width, shared)
+    if isinstance(positions, spec.RecurrentRelative):
+        return RecurrentRelative(positions, attention, width)
+    return LayerPositions()
