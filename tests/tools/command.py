@@ -10,7 +10,9 @@ from collections.abc import Mapping
 TRACEBACK = "Traceback (most recent call last)"
 
 
-def variorum(*words: str, env: Mapping[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def variorum(
+    *words: str, env: Mapping[str, str] | None = None, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
     """Run the command line and return what came of it."""
     return subprocess.run(
         [sys.executable, "-m", "variorum", *words],
