@@ -36,7 +36,8 @@ def main() -> int:
             except ValueError as error:
                 state, damaged = f"refused: {error}", True
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
-        print(f"{name:<20}{size / 1e6:6.1f} MB  {state:<8}  {package.what}, {package.licence}  {where}")
+        about = f"{package.what}, {package.licence}"
+        print(f"{name:<20}{size / 1e6:6.1f} MB  {state:<8}  {about}  {folder / package.inside}")
     return int(damaged)
 
 
