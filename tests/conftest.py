@@ -16,3 +16,13 @@ os.environ.pop("HF_TOKEN", None)
 _ROOT = str(Path(__file__).parents[1])
 if _ROOT not in sys.path:
     sys.path.insert(0, _ROOT)
+
+import pytest  # noqa: E402
+
+from tests.tools.coverage import unknown  # noqa: E402
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A mark that names no mechanism holds nothing, so it must not look as if it did."""
+    if lines := unknown(items):
+        raise pytest.UsageError("\n".join(lines))
