@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.parity.probes import Probe
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from tests.parity.probes import Probe
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -138,6 +139,11 @@ def load64(directory: Path, oracle: str) -> nn.Module:
 def load32(directory: Path, oracle: str) -> nn.Module:
     """The oracle from disk as its users run it in float32."""
     return _load(directory, oracle, torch.float32)
+
+
+def load_plain64(directory: Path, oracle: str) -> nn.Module:
+    """The oracle as its users run it in float64: hard-coded float32 steps and all."""
+    return _load(directory, oracle, torch.float64)
 
 
 def _load(directory: Path, oracle: str, dtype: torch.dtype) -> nn.Module:
@@ -285,19 +291,20 @@ def _states(result: Any) -> dict[str, Tensor]:
 
 
 def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], directory: Path) -> None:
-    """Writes gradients in the published layout, as if they were the weights.
+    """Writes gradients in the published layout, as if they were the weights; saved buffers, which have none, are 0.
 
     Every weight map is a relabelling of entries, so reading this directory back through a map puts each gradient
     beside the parameter it belongs to.
     """
-    kept = {name: value.detach().clone() for name, value in model.named_parameters()}
+    places = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
+    kept = {name: value.detach().clone() for name, value in places}
     with torch.no_grad():
-        for name, value in model.named_parameters():
-            value.copy_(gradients[name])
+        for name, value in places:
+            value.copy_(gradients[name]) if name in gradients else value.zero_()
         try:
             save(model, directory)
         finally:
-            for name, value in model.named_parameters():
+            for name, value in places:
                 value.copy_(kept[name])
 
 
