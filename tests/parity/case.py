@@ -94,6 +94,7 @@ class Case:
             echo=decodes and self.head != "seq2seq_lm",
             pooled=self.head in POOLED,
             given_positions=self.tiny.given_positions,
+            seed=self.seed,
         )
 
     @property
@@ -120,6 +121,7 @@ def materialise(case: Case, directory: Path) -> Path:
     """Builds the oracle in float32 from its published configuration, every parameter random, and saves it."""
     import torch
     import transformers
+
     from tests.parity import oracle
 
     kind = getattr(transformers, case.oracle)
