@@ -10,18 +10,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-WORDS = (
+
+def _words(line: str) -> list[str]:
+    return line.split(" ")
+
+
+WORDS = _words(
     "the of and it was that truth universally acknowledged single man possession good fortune must be in want wife "
     "Elizabeth Darcy Bennet Netherfield however don't can't it's isn't we'll I'd HELLO World tokenization "
     "unbelievable e-mail U.S.A. 3.14 1,000,000 2024-01-31 C++ naïve café résumé coöperate Ångström Straße "
     "İstanbul ΣΊΣΥΦΟΣ Όδυσσεύς привет мир Здравствуйте שלום עולם مرحبا بالعالم नमस्ते दुनिया हिन्दी ไทย ภาษาไทย "
     "한국어 조선말 日本語 東京 中文 字符 漢字 カタカナ ひらがな ﬁne ﬂow Ａｆｕｌｌ ½ ² № ™ … — “quoted” ‘single’ "
     "«guillemets» ``tex quotes'' don`t x=y+1 foo_bar __init__ https://example.org/a?b=c&d=%20 #tag @user \\n \\t"
-).split(" ")  # noqa: SIM905 (a list of 90 literals reads worse)
-SPECIALS = (
+)
+SPECIALS = _words(
     "[CLS] [SEP] [PAD] [MASK] [UNK] <s> </s> <pad> <unk> <mask> <cls> <sep> <eop> <eod> <extra_id_0> <extra_id_99> "
     "<|endoftext|> [INST] [/INST] <0x41> ▁ ## Ġ <SPECIAL_20>"
-).split(" ")  # noqa: SIM905
+)
 SPACES = [
     " ",
     "  ",

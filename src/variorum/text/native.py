@@ -77,6 +77,7 @@ class NativeEngine:
         backend.encode_special_tokens = True
         self._plain = backend
         self._special: tokenizers.Tokenizer | None = None
+        self._hidden: tokenizers.Tokenizer | None = None
         self._where = where
         self._guarded = guarded
         self.lookup: Mapping[str, int] = backend.get_vocab(with_added_tokens=True)
@@ -86,6 +87,7 @@ class NativeEngine:
         self.names: Sequence[str] = names
         added = backend.get_added_tokens_decoder()
         self.special_ids = frozenset(id for id, token in added.items() if token.special)
+        self._never_from_text = self.special_ids
 
     @property
     def backend(self) -> tokenizers.Tokenizer:
@@ -94,7 +96,15 @@ class NativeEngine:
 
     def encode(self, texts: Sequence[str], *, allow_special_text: bool) -> list[Pieces]:
         backend = self._reading_specials() if allow_special_text else self._plain
+        made = self._run(backend, texts)
+        for place, (ids, _) in enumerate(made if not allow_special_text else ()):
+            if not self._never_from_text.isdisjoint(ids):
+                hiding = self._hiding_specials()
+                if not self._never_from_text.isdisjoint(ids):
+                    [made[place]] = self._run(hiding, [texts[place]])
+        return made
 
+    def _run(self, backend: tokenizers.Tokenizer, texts: Sequence[str]) -> list[Pieces]:
         def run() -> list[Pieces]:
             if len(texts) == 1:
                 made = [backend.encode(texts[0], add_special_tokens=False)]
@@ -111,6 +121,29 @@ class NativeEngine:
             copy.encode_special_tokens = False
             self._special = copy
         return self._special
+
+    def _hiding_specials(self) -> tokenizers.Tokenizer:
+        """A copy whose special tokens no text can spell.
+
+        A unigram model holds ``</s>`` as a piece like any other, so the library makes it from text even when it is told
+        to read special tokens as text; SentencePiece itself never does.
+        """
+        if self._hidden is None:
+            document = json.loads(self._plain.to_str())
+            model = document["model"]
+            unk = model.get("unk_id", self.lookup.get(model.get("unk_token")))
+            self._never_from_text = self.special_ids - {unk}
+            hidden = {self.names[id]: f"\x00special {id}\x00" for id in self._never_from_text}
+            if isinstance(model["vocab"], list):
+                model["vocab"] = [[hidden.get(token, token), score] for token, score in model["vocab"]]
+            else:
+                model["vocab"] = {hidden.get(token, token): id for token, id in model["vocab"].items()}
+            if "merges" in model:
+                pairs = (pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"])
+                model["merges"] = [pair for pair in pairs if hidden.keys().isdisjoint((*pair, "".join(pair)))]
+            document["added_tokens"] = [token for token in document["added_tokens"] if not token["special"]]
+            self._hidden = backend_from_document(document, self._where)
+        return self._hidden
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
         def run() -> str:

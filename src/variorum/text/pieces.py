@@ -1,8 +1,9 @@
 """The engine over ``sentencepiece``: published ``.model`` files, with offsets into the original text.
 
 The library's own offsets are used, so ids and offsets are the published tokenizer's by construction; a token that
-begins with a space covers that space. On top come what models add around their file: ids that are shifted or appended,
-clean-up before the model, and special tokens. Which model does what is :mod:`variorum.text.dialects`.
+begins with a space covers that space, and where one character gives several tokens (a ligature, bytes), the last covers
+it and the others are empty at its start. On top comes what models add around their file: shifted
+or appended ids, clean-up before the model, special tokens. Which does what is :mod:`variorum.text.dialects`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+"""Byte-level BPE of GPT-2 and RoBERTa, and ByT5's plain bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import transformers
+
+from tests.text.reference import by_transformers, differing, fast, wrong_decodings
+from variorum.errors import DamagedFile
+from variorum.text import byte_tokenizer, load_tokenizer
+
+
+@pytest.mark.mechanism("T2", "T3")
+@pytest.mark.parametrize("family", ["gpt2", "roberta"])
+def test_ids_offsets_and_decoding_equal_the_reference(
+    trained: Callable[[str], Path], strings: list[str], family: str
+) -> None:
+    tokenizer, other = load_tokenizer(trained(family)), fast(trained(family))
+    ours = tokenizer.encode_batch(strings)
+    assert differing(strings, ours, by_transformers(other, strings)) == []
+    for skip in (True, False):
+        assert wrong_decodings(tokenizer, other, ours, skip=skip) == []
+
+
+@pytest.mark.mechanism("T3")
+def test_bytes_lose_nothing(trained: Callable[[str], Path], strings: list[str]) -> None:
+    tokenizer = load_tokenizer(trained("gpt2"))
+    assert [tokenizer.decode(encoding.ids) for encoding in tokenizer.encode_batch(strings)] == strings
+
+
+@pytest.mark.mechanism("T3")
+def test_a_leading_space_makes_another_token(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("gpt2"))
+    assert tokenizer.encode("truth").ids != tokenizer.encode(" truth").ids
+    assert tokenizer.encode(" truth").tokens == ["Ġtruth"]
+
+
+@pytest.mark.mechanism("T3", "T7")
+def test_roberta_wraps_pairs_with_two_separators_and_one_segment(
+    trained: Callable[[str], Path], strings: list[str]
+) -> None:
+    tokenizer, other = load_tokenizer(trained("roberta")), fast(trained("roberta"))
+    first, second = strings[:2000], strings[2000:4000]
+    made = other(first, second, split_special_tokens=True)
+    ours = tokenizer.encode_batch(zip(first, second, strict=True))
+    assert [encoding.ids for encoding in ours] == made["input_ids"]
+    one = tokenizer.encode("a", "b")
+    assert one.tokens == ["<s>", "a", "</s>", "</s>", "b", "</s>"]
+    assert set(one.type_ids) == {0}
+    assert one.special_mask == [1, 0, 1, 1, 0, 1]
+    assert one.sequence_ids == [None, 0, None, None, 1, None]
+
+
+def test_a_merge_of_unknown_parts_is_named_with_its_file(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / name).write_bytes((trained("gpt2") / name).read_bytes())
+    with (tmp_path / "merges.txt").open("a") as merges:
+        merges.write("zz qqq\n")
+    with pytest.raises(DamagedFile, match=r"merges\.txt: 'zz' of a merge is not in vocab\.json"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.mechanism("T5")
+def test_byt5_is_byte_plus_three(strings: list[str], tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "ByT5Tokenizer"}))
+    tokenizer, other = load_tokenizer(tmp_path), transformers.ByT5Tokenizer()
+    assert tokenizer.encode("aé").ids == [97 + 3, 0xC3 + 3, 0xA9 + 3, 1]
+    assert tokenizer.encode("aé").offsets == [(0, 1), (1, 2), (1, 2), (0, 0)]
+    texts = strings[:3000]
+    ours = tokenizer.encode_batch(texts)
+    assert [encoding.ids for encoding in ours] == other(texts, split_special_tokens=True)["input_ids"]
+    assert [tokenizer.decode(encoding.ids) for encoding in ours] == texts
+    assert tokenizer.vocab_size == len(other) == 384
+    assert byte_tokenizer().encode("<extra_id_3>", allow_special_text=True).ids == other("<extra_id_3>")["input_ids"]

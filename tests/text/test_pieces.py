@@ -1,0 +1,182 @@
+"""SentencePiece models: the released library's ids and offsets, inside each family's ids and wrapper.
+
+The reference is ``sentencepiece`` itself, the tokenizer that the models were published with. The conversions in
+``transformers`` are no reference for offsets: they count a space put before the text as the text's first character,
+and cut a composed letter at its first code point; nor for ids of texts that spell a control token. Where our offsets
+leave the library's, because a family cleans the text first, invariants of the original text decide.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from tests.text.reference import Wanted, by_sentencepiece, differing, released_clean_up
+from variorum.text import Encoding, load_tokenizer
+from variorum.text.aligned import CleanUp
+
+FILES = {
+    "t5": "spiece.model",
+    "albert": "spiece.model",
+    "xlnet": "spiece.model",
+    "xlm-roberta": "sentencepiece.bpe.model",
+    "deberta-v2": "spm.model",
+    "llama": "tokenizer.model",
+}
+
+
+def _cleaned(family: str, texts: list[str]) -> list[str]:
+    if family not in ("albert", "xlnet"):
+        return texts
+    return [released_clean_up(text, lower=family == "albert") for text in texts]
+
+
+def _published_ids(family: str, ids: list[int]) -> list[int]:
+    if family != "xlm-roberta":
+        return ids
+    return [{0: 3, 1: 0, 2: 2}.get(id, id + 1) for id in ids]
+
+
+@pytest.mark.mechanism("T2", "T4")
+@pytest.mark.parametrize("family", FILES)
+def test_ids_and_offsets_equal_the_released_library(
+    trained: Callable[[str], Path], strings: list[str], family: str
+) -> None:
+    tokenizer = load_tokenizer(trained(family))
+    made = by_sentencepiece(trained(family) / FILES[family], _cleaned(family, strings))
+    wanted: Wanted = [(_published_ids(family, ids), offsets) for ids, offsets in made]
+    ours = tokenizer.encode_batch(strings, specials=False)
+    if family in ("albert", "xlnet"):  # their offsets are into the text before clean-up: the next test
+        assert [encoding.ids for encoding in ours] == [ids for ids, _ in wanted]
+    else:
+        assert differing(strings, ours, wanted) == []
+
+
+@pytest.mark.mechanism("T4")
+@pytest.mark.parametrize("family", FILES)
+def test_offsets_are_ordered_and_say_which_original_text_a_token_stands_for(
+    trained: Callable[[str], Path], strings: list[str], family: str
+) -> None:
+    tokenizer = load_tokenizer(trained(family))
+    model = sentencepiece.SentencePieceProcessor(model_file=str(trained(family) / FILES[family]))
+    lower = family == "albert"
+
+    def plain(text: str) -> str:
+        cleaned = released_clean_up(text, lower=lower) if family in ("albert", "xlnet") else text
+        return "".join(model.Normalize(cleaned).replace("▁", " ").split())
+
+    checked = 0
+    for text, encoding in zip(strings, tokenizer.encode_batch(strings, specials=False), strict=True):
+        place = 0
+        for (start, end), token in zip(encoding.offsets, encoding.tokens, strict=True):
+            assert place <= end <= len(text)
+            assert start <= end
+            assert start >= place or token.startswith(("<0x", "▁")) or _shared(text, start, place), (text, encoding)
+            place = max(place, end)
+            letters = token.replace("▁", "")
+            if start < end and letters.isalpha() and letters.isascii() and text[start:end].isascii():
+                assert plain(text[start:end]) == letters, (text, token, start, end)
+                checked += 1
+    assert checked > 50_000
+
+
+def _shared(text: str, start: int, place: int) -> bool:
+    """Several tokens of one original character (½ is three) share its span."""
+    return place - start == 1 and len(unicodedata.normalize("NFKD", text[start].lower())) > 1
+
+
+@pytest.mark.mechanism("T6")
+@pytest.mark.parametrize("lower", [True, False])
+def test_clean_up_is_the_released_one_and_knows_where_each_character_came_from(strings: list[str], lower: bool) -> None:
+    clean = CleanUp(lower=lower)
+    for text in strings:
+        made = clean(text)
+        assert made.text == released_clean_up(text, lower=lower)
+        assert len(made.text) == len(made.starts) == len(made.ends)
+        for char, start, end in zip(made.text, made.starts, made.ends, strict=True):
+            assert char in released_clean_up(f"a{text[start:end]}a", lower=lower) or char in "ςσ"
+
+
+def _tokens(directory: Path, text: str, pair: str | None = None) -> Encoding:
+    return load_tokenizer(directory).encode(text, pair)
+
+
+@pytest.mark.mechanism("T4", "T7")
+def test_each_family_has_its_own_wrapper(trained: Callable[[str], Path]) -> None:
+    def shape(family: str, *texts: str) -> list[tuple[str, int]]:
+        made = load_tokenizer(trained(family)).encode(*texts)
+        named = [
+            name if special else str(sequence)
+            for name, special, sequence in zip(made.tokens, made.special_mask, made.sequence_ids, strict=True)
+        ]
+        pairs = list(zip(named, made.type_ids, strict=True))
+        return [pair for place, pair in enumerate(pairs) if place == 0 or pair != pairs[place - 1] or "<" in pair[0]]
+
+    assert shape("t5", "truth", "wife") == [("0", 0), ("</s>", 0), ("1", 0), ("</s>", 0)]
+    assert shape("albert", "truth", "wife") == [("[CLS]", 0), ("0", 0), ("[SEP]", 0), ("1", 1), ("[SEP]", 1)]
+    assert shape("xlnet", "truth", "wife") == [("0", 0), ("<sep>", 0), ("1", 1), ("<sep>", 1), ("<cls>", 2)]
+    assert shape("xlm-roberta", "truth", "wife") == [
+        ("<s>", 0), ("0", 0), ("</s>", 0), ("</s>", 0), ("1", 0), ("</s>", 0),
+    ]  # fmt: skip
+    assert shape("deberta-v2", "truth", "wife") == [("[CLS]", 0), ("0", 0), ("[SEP]", 0), ("1", 1), ("[SEP]", 1)]
+    assert shape("llama", "truth") == [("<s>", 0), ("0", 0)]
+    xlnet = load_tokenizer(trained("xlnet"))
+    assert (xlnet.padding_side, xlnet.pad_type_id) == ("left", 3)
+
+
+@pytest.mark.mechanism("T4", "T7", "I3")
+def test_t5_sentinels_count_down_from_the_end(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("t5"))
+    size = tokenizer.vocab_size
+    assert [tokenizer.token_to_id(f"<extra_id_{n}>") for n in (0, 1, 99)] == [size - 1, size - 2, size - 100]
+    text = "in want <extra_id_0> wife"
+    ids = tokenizer.encode(text, allow_special_text=True).ids
+    assert ids.count(size - 1) == 1
+    assert size - 1 not in tokenizer.encode(text).ids
+    assert tokenizer.decode(ids, skip_special=False) == "in want<extra_id_0> wife</s>"
+
+
+@pytest.mark.mechanism("T7")
+@pytest.mark.parametrize("family", FILES)
+def test_a_text_cannot_spell_a_special_token(trained: Callable[[str], Path], strings: list[str], family: str) -> None:
+    tokenizer = load_tokenizer(trained(family))
+    forbidden = tokenizer.special_ids - {tokenizer.unk_id}
+    # XLNet publishes <eop> as a piece of text: its own library reads it from text too.
+    forbidden -= {tokenizer.token_to_id("<eop>")}
+    assert forbidden
+    for encoding in tokenizer.encode_batch(strings, specials=False):
+        assert forbidden.isdisjoint(encoding.ids)
+
+
+@pytest.mark.mechanism("T4")
+@pytest.mark.parametrize("family", FILES)
+def test_decoding_is_the_released_library_s(trained: Callable[[str], Path], strings: list[str], family: str) -> None:
+    tokenizer = load_tokenizer(trained(family))
+    model = sentencepiece.SentencePieceProcessor(model_file=str(trained(family) / FILES[family]))
+    known = 0
+    for text, encoding in zip(_cleaned(family, strings), tokenizer.encode_batch(strings), strict=True):
+        if tokenizer.unk_id in encoding.ids or tokenizer.token_to_id("<eop>") in encoding.ids:
+            continue  # the library prints a sign for unknowns that is not in the text
+        assert tokenizer.decode(encoding.ids) == model.Decode(model.Encode(text))
+        known += 1
+    assert known > 1000
+
+
+@pytest.mark.mechanism("T4")
+def test_bytes_stand_for_what_llama_does_not_know(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("llama"))
+    made = tokenizer.encode("wife\U0001f9ff", specials=False)
+    assert made.tokens == ["▁wife", "<0xF0>", "<0x9F>", "<0xA7>", "<0xBF>"]
+    assert made.offsets == [(0, 4), (4, 4), (4, 4), (4, 4), (4, 5)], "the last byte of a character covers it"
+    assert tokenizer.decode(made.ids) == "wife\U0001f9ff"
+
+
+@pytest.mark.case("V033")
+def test_an_unknown_character_is_unknown_alone_in_a_unigram_model(trained: Callable[[str], Path]) -> None:
+    made = load_tokenizer(trained("t5")).encode("tru\U0001f9ffth", specials=False)
+    assert made.tokens.count("<unk>") == 1
+    assert "".join(made.tokens).replace("▁", "") == "tru<unk>th"
