@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 # Before torch is imported anywhere: two workers with two threads each would be slower, and give other bits.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"
 os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", NO_COLOR="1")
 os.environ.pop("HF_TOKEN", None)
-
-# Tests share helpers (`tests.tools`, `tests.parity`), also in the child processes of xdist.
-_ROOT = str(Path(__file__).parents[1])
-if _ROOT not in sys.path:
-    sys.path.insert(0, _ROOT)
 
 import pytest  # noqa: E402
 

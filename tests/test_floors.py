@@ -18,6 +18,7 @@ FLOORS = (
     ("text", "parts"),
     ("attention",),
     ("model",),
+    ("build",),
     ("checkpoint",),
     ("inference",),
     ("objectives",),
