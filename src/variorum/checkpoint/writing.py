@@ -28,11 +28,11 @@ from .paths import is_plain
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-NAMES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
-    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.int64: "I64", torch.int32: "I32",
-    torch.int16: "I16", torch.int8: "I8", torch.uint64: "U64", torch.uint32: "U32", torch.uint16: "U16",
-    torch.uint8: "U8", torch.bool: "BOOL", torch.complex64: "C64",
+NAMES = {  # widest first: the order of tensors in a file, the library's own
+    torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64", torch.float32: "F32",
+    torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16", torch.float16: "F16", torch.uint16: "U16",
+    torch.int16: "I16", torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 CHUNK_BYTES = 64 * 2**20  # tensors that are not in memory in one piece are copied this much at a time
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -130,8 +130,9 @@ def _shards(tensors: Mapping[str, Tensor], limit: int) -> dict[str, dict[str, Te
 
 
 def _aligned(part: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Wide elements first, then by name: every tensor begins at a multiple of its element, as the library writes it."""
-    return dict(sorted(part.items(), key=lambda item: (-list(NAMES).index(item[1].dtype), item[0])))
+    """Wide elements first, then by name: every tensor begins at a multiple of its element's size."""
+    rank = {dtype: i for i, dtype in enumerate(NAMES)}
+    return dict(sorted(part.items(), key=lambda item: (rank[item[1].dtype], item[0])))
 
 
 def _header(part: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
