@@ -10,16 +10,27 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.parity import oracle
 from tests.parity.case import Case, materialise
 from tests.parity.probes import Probe
 from tests.parity.tiny import CASES
-from torch import nn
 
 AGREES = 1e-10
+
+#: Parameters that no score can show, by the end of their names.
+INVISIBLE = {
+    "key.bias": "adds the same to all scores of a query, and softmax does not see that",
+    "k_lin.bias": "a key bias",
+    "pos_key_proj.bias": "a key bias of the relative table",
+    "mask_emb": "starts the query stream, which only pretraining runs",
+    "pooler.dense.weight": "not part of the hidden states",
+    "pooler.dense.bias": "not part of the hidden states",
+}
+#: A parameter shows when its gradient reaches this part of the largest one on some probe.
+SHOWS = 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,15 +61,8 @@ class Line:
 HEAD = f"{'case':40} {'probe':14} {'rows':>8} {'spread':>8} {'scores':>8} {'gradient':>8}  against itself"
 
 
-def expected(model: nn.Module, case: Case, probes: list[Probe]) -> dict[str, oracle.Outputs]:
-    """The right answer per probe kind: the oracle's, or, where it misreads padding, its answer row by row."""
-    with oracle.exact():
-        answers = {probe.kind: oracle.run(model, probe) for probe in probes}
-    return {kind: answers["alone"] if case.misread(kind) else answer for kind, answer in answers.items()}
-
-
 def check(case: Case, directory: Path) -> Iterator[Line]:
-    """Every probe of a case: padded against alone, continued against whole."""
+    """Every probe of a case: padded against alone, continued against whole; at the end, whether all parameters show."""
     model = oracle.load64(materialise(case, directory), case.oracle)
     with oracle.exact():
         answers = {probe.kind: oracle.run(model, probe) for probe in case.probes()}
@@ -84,6 +88,18 @@ def check(case: Case, directory: Path) -> Iterator[Line]:
                 gradient_gap=oracle.gradient_gap(answer.gradients, other.gradients) if other and both else None,
                 note=(case.misread(probe.kind) or "") if other else "",
             )
+    hidden = unseen(answers.values())
+    assert not hidden, f"{case.name}: no probe shows {hidden[:4]}"
+
+
+def unseen(answers: Iterable[oracle.Outputs]) -> list[str]:
+    """Parameters whose value would not matter on any probe, beyond those that never can."""
+    shares: dict[str, float] = {}
+    for answer in answers:
+        largest = max((float(g.abs().max()) for g in answer.gradients.values()), default=1.0)
+        for name, gradient in answer.gradients.items():
+            shares[name] = max(shares.get(name, 0.0), float(gradient.abs().max()) / largest)
+    return [name for name, share in shares.items() if share < SHOWS and not name.endswith(tuple(INVISIBLE))]
 
 
 def table() -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from tests.parity import oracle
 from tests.parity.case import Case
 from tests.parity.selfcheck import AGREES, check
@@ -57,6 +58,6 @@ def test_a_float32_tensor_in_the_backward_pass_stops_the_run():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_oracle_gives_one_answer_for_a_sequence_padded_right_left_or_alone(case: Case, tmp_path: Path):
+def test_the_oracle_gives_one_answer_however_a_sequence_is_padded_and_shows_every_parameter(case: Case, tmp_path: Path):
     for line in check(case, tmp_path):
         assert line.passed, f"more than {AGREES} apart, or right where it is said to be wrong:\n{line}"
