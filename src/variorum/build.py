@@ -16,13 +16,15 @@ from variorum.spec.model import Model as ModelSpec
 RESIDUAL = ("attention.out.weight", "cross.out.weight", "feedforward.down.weight", "experts.down", "shared.down.weight")
 
 
-def empty(spec: ModelSpec, heads: Sequence[str] = ()) -> Model:
+def empty(spec: ModelSpec, heads: Sequence[str] = (), *, kind: type[Model] = Model) -> Model:
     """The model without storage (meta device): shapes only."""
     with torch.device("meta"):
-        return Model(spec, heads)
+        return kind(spec, heads)
 
 
-def build(spec: ModelSpec, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:
+def build(
+    spec: ModelSpec, *, head: str | Sequence[str] | None = None, seed: int = 0, kind: type[Model] = Model
+) -> Model:
     """A fresh model in ``eval()``.
 
     Args:
@@ -34,7 +36,7 @@ def build(spec: ModelSpec, *, head: str | Sequence[str] | None = None, seed: int
         NotFound: the spec has no such head.
     """
     heads = (head,) if isinstance(head, str) else tuple(head or ())
-    model = empty(spec, heads)
+    model = empty(spec, heads, kind=kind)
     assign(model, {name: initial(spec.architecture, name, p, seed) for name, p in model.named_tensors()})
     return model.eval()
 

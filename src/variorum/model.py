@@ -235,7 +235,9 @@ class Model(nn.Module):
         if arch.decoder is not None:
             ids, mask = (decoder_input_ids, decoder_attention_mask) if encoded is not None else (input_ids, attention_mask)
             if encoded is not None and ids is None:
-                ids = self._shifted(labels)
+                # Heads that read the decoder see the text itself, one step late.
+                writes = "seq2seq_lm" in self.head_names
+                ids, mask = self._shifted(labels if writes else input_ids), mask if writes else attention_mask
             vectors = self._vectors(self.decoder, ids, None if encoded is not None else inputs_embeds)
             new = self._where(arch.decoder, ids, vectors, mask, position_ids if encoded is None else None, None, cache)
             if encoded is not None:

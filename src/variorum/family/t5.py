@@ -5,7 +5,7 @@ from __future__ import annotations
 from variorum.spec.architecture import Architecture, Block, Init, Stack, TokenInput, pre
 from variorum.spec.attention import Attention
 from variorum.spec.feedforward import MLP, GatedMLP
-from variorum.spec.heads import VocabularyHead
+from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
 from variorum.spec.model import MECHANISM, TRAINING, Change, Model, Size
 from variorum.spec.norms import RMSNorm
 from variorum.spec.positions import RelativeBuckets
@@ -59,7 +59,12 @@ T5 = Model(
         width=768,
         encoder=_ENCODER,
         decoder=_DECODER,
-        heads={"seq2seq_lm": VocabularyHead(tie=TABLE, scale=768**-0.5)},
+        heads={
+            "seq2seq_lm": VocabularyHead(tie=TABLE, scale=768**-0.5),
+            "sequence_classification": SequenceHead(take="last", transform=Transform(activation="tanh"), dropout=0.0),
+            "token_classification": TokenHead(),
+            "question_answering": TokenHead(dropout=0.0),
+        },
         init=Init(std=None),
     ),
     tokenizer=Tokenizer(kind="unigram"),

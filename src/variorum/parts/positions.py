@@ -129,7 +129,7 @@ class Disentangled(LayerPositions):
         self.spec, self.heads, self._shared = positions, attention.heads, (shared,)
         inner = attention.heads * attention.head_dim
         own = positions.projections == "own"
-        self.key = nn.Linear(width, inner, bias=False) if own and "c2p" in positions.terms else None
+        self.key = nn.Linear(width, inner, bias=positions.key_bias) if own and "c2p" in positions.terms else None
         self.query = nn.Linear(width, inner, bias=True) if own and "p2c" in positions.terms else None
         self.content: tuple[nn.Linear, nn.Linear] | None = None
 

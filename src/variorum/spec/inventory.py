@@ -143,7 +143,7 @@ def _layer_positions(layer: Layer, width: int) -> Tensors:
     inner = attention.heads * attention.head_dim
     if isinstance(positions, Disentangled) and positions.projections == "own":
         if "c2p" in positions.terms:
-            yield from _under("key", _linear(width, inner, False))
+            yield from _under("key", _linear(width, inner, positions.key_bias))
         if "p2c" in positions.terms:
             yield from _under("query", _linear(width, inner, True))
     if isinstance(positions, RecurrentRelative):

@@ -1,0 +1,113 @@
+"""config.json in and out, through a family's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from variorum.errors import DamagedFile, NotFound, VariorumError, nearest
+from variorum.family.names import dialects
+from variorum.spec.dialect import Dialect, Key
+from variorum.spec.heads import SequenceHead, TokenHead
+from variorum.spec.model import Model
+from variorum.spec.paths import lookup
+
+LABELLED = ("sequence_classification", "token_classification")
+
+
+def dialect_of(config: Mapping[str, Any], where: str = "config.json") -> Dialect:
+    """The dialect of a config's ``model_type``.
+
+    Raises:
+        NotFound: a type that is not known.
+    """
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in dialects():
+        raise NotFound(
+            f"model_type {kind!r} is not known", where=where,
+            remedy=nearest(str(kind), dialects()) or f"known: {', '.join(dialects())}",
+        )  # fmt: skip
+    dialect = dialects()[kind]
+    return dialect.choose(config) if dialect.choose else dialect
+
+
+def read_config(config: Mapping[str, Any], where: str = "config.json") -> tuple[Model, Dialect]:
+    """The spec a published config describes.
+
+    Raises:
+        NotFound: an unknown ``model_type``.
+        DamagedFile: a value that makes no sense, or that this engine does not implement.
+    """
+    dialect = dialect_of(config, where)
+    for key, must in dialect.required.items():
+        if key in config and config[key] != must:
+            raise DamagedFile(f"{key} is {config[key]!r}, only {must!r} is implemented", where=where)
+    try:
+        values: dict[str, object] = {}
+        for key in dialect.keys:
+            values |= _read(key, config, dialect.base)
+        model = dialect.base.set(values)
+        model = model.set(dialect.read(config, model))
+        return model.set(_labels(config, model)), dialect
+    except VariorumError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        raise DamagedFile(f"a value makes no sense ({error})", where=where) from error
+
+
+def _read(key: Key, config: Mapping[str, Any], base: Model) -> dict[str, object]:
+    if key.config not in config or (config[key.config] is None and key.none == "base"):
+        return {}
+    value = key.codec.read(config[key.config])
+    known = lookup(base, key.paths[0])
+    number = isinstance(known, int | float) and not isinstance(known, bool)
+    if number and value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a number")
+    if isinstance(known, int) and number and value is not None and (not isinstance(value, int) or value < 0 or value > 2**40):
+        raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a usable size")
+    return dict.fromkeys(key.paths, value)
+
+
+def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    names = config.get("id2label")
+    count = len(names) if isinstance(names, Mapping) else config.get("num_labels")
+    if not isinstance(count, int):
+        return {}
+    heads = model.architecture.heads
+    return {f"architecture.heads.{name}.labels": count for name in LABELLED if name in heads}
+
+
+def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...]) -> dict[str, Any]:
+    """The config that ``read_config`` turns back into ``model``. Keys of ``origin`` that still hold are kept as spelt."""
+    config: dict[str, Any] = {"model_type": dialect.model_type, **dialect.required, **origin}
+    for key in dialect.keys:
+        try:
+            value = lookup(model, key.paths[0])
+        except NotFound:
+            continue
+        kept = key.config in origin and (origin[key.config] is None or key.codec.read(origin[key.config]) == value)
+        if not kept:
+            config[key.config] = key.codec.write(value)
+    for name, written in dialect.write(model).items():
+        config[name] = written if name not in origin or origin[name] is not None else origin[name]
+    config["architectures"] = [class_name(dialect, heads)]
+    for name in heads:
+        head = model.architecture.heads[name]
+        if name in LABELLED and isinstance(head, SequenceHead | TokenHead):
+            named = config.get("id2label") or {}
+            if len(named) != head.labels:
+                config["id2label"] = {str(i): f"LABEL_{i}" for i in range(head.labels)}
+                config["label2id"] = {f"LABEL_{i}": i for i in range(head.labels)}
+    return config
+
+
+def class_name(dialect: Dialect, heads: tuple[str, ...]) -> str:
+    """The published class that carries exactly these heads."""
+    return next((name for name, has in dialect.classes.items() if set(has) == set(heads)), next(iter(dialect.classes)))
+
+
+def heads_of(config: Mapping[str, Any], dialect: Dialect) -> tuple[str, ...]:
+    """The heads a directory says it holds; none when it does not say."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    return dialect.classes.get(first, ()) if isinstance(first, str) else ()

@@ -1,0 +1,221 @@
+"""Read a published directory: map the files, check every key, assign. Nothing is left at random."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from variorum.build import assign, empty, initial
+from variorum.checkpoint import files, manifest
+from variorum.checkpoint.config import heads_of, read_config
+from variorum.checkpoint.weights import Step, plan
+from variorum.errors import DamagedFile, NotFound, UsageError, nearest
+from variorum.model import Model
+from variorum.spec.dialect import Dialect
+from variorum.spec.model import Model as Spec
+
+AUTO = "auto"
+
+
+@dataclasses.dataclass
+class Origin:
+    """Where a model came from, kept so that saving writes the same keys.
+
+    ``verified`` is True when every file matched its recorded sha256, False when nothing was recorded.
+    ``unused`` maps ignored on-disk names to the reason; ``fresh`` lists parameters that the file did not hold.
+    """
+
+    directory: Path
+    dialect: Dialect
+    config: Mapping[str, Any]
+    prefix: str
+    verified: bool
+    older: dict[str, str] = dataclasses.field(default_factory=dict)
+    duplicates: dict[str, str] = dataclasses.field(default_factory=dict)
+    unused: dict[str, str] = dataclasses.field(default_factory=dict)
+    fresh: tuple[str, ...] = ()
+
+
+def load(
+    directory: str | Path, *, head: str | Sequence[str] | None = AUTO, dtype: str | torch.dtype | None = "float32",
+    device: str = "cpu", backend: str = "auto", fresh_head: bool = False, tokenizer: bool = True,
+    kind: type[Model] = Model,
+) -> Model:  # fmt: skip
+    """A published model in ``eval()``.
+
+    Args:
+        directory: holds config.json and safetensors.
+        head: one head, several, ``None`` for hidden states; by default what the directory says.
+        dtype: what weights are converted to; ``None`` keeps the file's.
+        fresh_head: let the head (never the backbone) be missing and start it fresh.
+        tokenizer: also load the tokenizer where the directory has one.
+
+    Raises:
+        NotFound: no such directory, file or head.
+        DamagedFile: a file is damaged, or a tensor missing, unexpected, misshapen or not finite.
+        AccessError: only pickles are there.
+    """
+    root = Path(directory)
+    if not root.is_dir():
+        raise NotFound("no such directory", where=str(directory), remedy="check the path, or download the model first")
+    if not (root / "config.json").is_file():
+        raise NotFound("no config.json here", where=str(root), remedy="point at a published model directory")
+    verified = manifest.verify(root)
+    config = files.read_json(root / "config.json")
+    spec, dialect = read_config(config, str(root / "config.json"))
+    heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
+    model = empty(spec, heads, kind=kind)
+    source = files.TensorFiles(root)
+    origin = Origin(root, dialect, config, "", verified)
+    values = _values(_Reading(source, spec, heads, origin, fresh_head))
+    assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
+    model.origin, model.backend = origin, backend
+    if tokenizer:
+        model.tokenizer = _tokenizer(root, spec)
+    return model.eval()
+
+
+def _placed(value: Tensor, dtype: str | torch.dtype | None, device: str) -> Tensor:
+    kind = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return value.to(device=device, dtype=kind if value.is_floating_point() else None)
+
+
+def _tokenizer(root: Path, spec: Spec) -> Any:
+    from variorum.text import check_vocabulary, load_tokenizer
+    from variorum.text.directory import OTHER_FILES, PIECE_FILES
+
+    if not any((root / name).exists() for name in (*PIECE_FILES, *OTHER_FILES)):
+        return None
+    tokenizer = load_tokenizer(root)
+    check_vocabulary(tokenizer, spec.architecture.main.input.vocab)
+    return tokenizer
+
+
+@dataclasses.dataclass
+class _Reading:
+    """One pass over the files, checked key by key."""
+
+    source: files.TensorFiles
+    spec: Spec
+    heads: tuple[str, ...]
+    origin: Origin
+    fresh_head: bool
+
+    def __post_init__(self) -> None:
+        self.dialect = self.origin.dialect
+        self.disk = {self._modern(name): name for name in self.source.shapes}
+        known = (self.dialect.prefix_of(self.heads), self.dialect.prefix, *self.dialect.prefixes.values())
+        found = (p for p in known if p and any(name.startswith(p) for name in self.disk))
+        self.origin.prefix = next(found, "")
+
+    def _modern(self, name: str) -> str:
+        for old, new in self.dialect.older.items():
+            if name.endswith(old):
+                current = name.removesuffix(old) + new
+                self.origin.older[current] = name
+                return current
+        return name
+
+    def get(self, name: str) -> Tensor:
+        """The tensor, finite."""
+        tensor = self.source.get(self.disk[name])
+        files.check_finite(self.disk[name], tensor)
+        return tensor
+
+
+def _values(reading: _Reading) -> dict[str, Tensor]:
+    arch, origin = reading.spec.architecture, reading.origin
+    steps = plan(reading.dialect, arch, reading.heads, origin.prefix)
+    missing = [step for step in steps if any(name not in reading.disk for name in step.disk)]
+    fresh = _fresh(reading, missing)
+    used = {name for step in steps if step not in missing for name in step.disk}
+    _account(reading, used)
+    values = dict(fresh)
+    for step in steps:
+        if step in missing:
+            continue
+        _check_shapes(reading, step)
+        values.update(zip(step.ours, step.read([reading.get(name) for name in step.disk]), strict=True))
+    _check_duplicates(reading, values)
+    return values
+
+
+def _fresh(reading: _Reading, missing: list[Step]) -> dict[str, Tensor]:
+    if not missing:
+        return {}
+    backbone = [step for step in missing if not step.ours[0].startswith(("heads.", "pooler."))]
+    first = (backbone or missing)[0]
+    name = next(one for one in first.disk if one not in reading.disk)
+    if backbone or not reading.fresh_head:
+        near = nearest(name, [one for one in reading.disk if one not in first.disk])
+        head = "" if backbone else "; or load with fresh_head=True to start this head fresh"
+        raise DamagedFile(
+            f"{len(missing)} tensors are missing, the first is {name}", where=str(reading.origin.directory),
+            remedy=(near or "the checkpoint is of another model or incomplete") + head,
+        )  # fmt: skip
+    reading.origin.fresh = tuple(one for step in missing for one in step.ours)
+    shapes = {one: shape for step in missing for one, shape in zip(step.ours, step.shapes, strict=True)}
+    arch = reading.spec.architecture
+    return {one: initial(arch, one, torch.empty(shape, device="meta"), 0) for one, shape in shapes.items()}
+
+
+def _account(reading: _Reading, used: set[str]) -> None:
+    """Every on-disk name is used, a duplicate, another head's, dropped for a reason, or refused."""
+    origin, arch = reading.origin, reading.spec.architecture
+    others: dict[str, str] = {}
+    for head in (*arch.heads, None):
+        for step in plan(reading.dialect, arch, (head,) if head else (), origin.prefix):
+            if step.ours[0].startswith(("heads.", "pooler.")):
+                others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))
+    spare = []
+    for name in reading.disk:
+        if name in used:
+            continue
+        drop = next((d for d in reading.dialect.drops if re.fullmatch(d.pattern, name)), None)
+        if _duplicate_of(reading.dialect, name, origin.prefix):
+            origin.duplicates[name] = _duplicate_of(reading.dialect, name, origin.prefix)
+        elif name in others:
+            origin.unused[name] = others[name]
+        elif drop is not None:
+            origin.unused[name] = drop.why
+        else:
+            spare.append(name)
+    if spare:
+        raise DamagedFile(
+            f"{len(spare)} tensors are not part of this model, the first is {spare[0]}", where=str(origin.directory),
+            remedy=nearest(spare[0], used) or "the config is of another model",
+        )  # fmt: skip
+
+
+def _duplicate_of(dialect: Dialect, name: str, prefix: str) -> str:
+    return dialect.duplicates.get(name) or dialect.duplicates.get(name.removeprefix(prefix), "")
+
+
+def _check_shapes(reading: _Reading, step: Step) -> None:
+    for name, expected in zip(step.disk, step.disk_shapes(), strict=True):
+        found = tuple(reading.source.shapes[reading.disk[name]])
+        if found != expected:
+            raise DamagedFile(
+                f"{name} measures {list(found)}, this model needs {list(expected)}",
+                where=str(reading.origin.directory), remedy="config and weights are of different models",
+            )  # fmt: skip
+
+
+def _check_duplicates(reading: _Reading, values: Mapping[str, Tensor]) -> None:
+    for name, ours in list(reading.origin.duplicates.items()):
+        if ours not in values:
+            reading.origin.unused[name] = "belongs to a head that is not loaded"
+        elif not torch.equal(reading.get(name), values[ours]):
+            raise DamagedFile(
+                f"{name} differs from {ours}, which the config says is the same tensor",
+                where=str(reading.origin.directory), remedy="set tie_word_embeddings to false if it is meant",
+            )  # fmt: skip
+
+
+__all__ = ["Origin", "UsageError", "load"]

@@ -1,0 +1,146 @@
+"""Weight maps at work: a dialect's rules expanded for one architecture, run in both directions.
+
+Every canonical tensor is made by exactly one rule, every on-disk tensor is used, dropped for a reason, or refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from variorum.errors import DamagedFile
+from variorum.spec.architecture import Architecture
+from variorum.spec.dialect import Dialect, Rule
+from variorum.spec.inventory import Shape, tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One rule applied at one place: which on-disk tensors make which of ours."""
+
+    rule: Rule
+    disk: tuple[str, ...]
+    ours: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    heads: int
+
+    def read(self, found: Sequence[Tensor]) -> list[Tensor]:
+        """On-disk tensors -> ours, as views where possible."""
+        rule, first = self.rule, found[0]
+        if rule.how == "stacked":
+            return [torch.stack(list(found))]
+        if rule.how == "fused":
+            return self._split(first.T if rule.transposed and first.dim() == 2 else first)
+        if rule.how == "transposed":
+            return [first.T if first.dim() == 2 else first]
+        if rule.how == "per_head":
+            return [first.reshape(first.shape[0], -1).T]
+        return [first.reshape(self.shapes[0])]
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Ours -> on-disk tensors."""
+        rule, first = self.rule, ours[0]
+        if rule.how == "stacked":
+            return list(first.unbind(0))
+        if rule.how == "fused":
+            joined = self._join(ours)
+            return [joined.T if rule.transposed and joined.dim() == 2 else joined]
+        if rule.how == "transposed":
+            return [first.T if first.dim() == 2 else first]
+        if rule.how == "per_head":
+            return [first.T.reshape(first.shape[1], self.heads, -1)]
+        if rule.how == "per_head_out":
+            return [first.reshape(first.shape[0], self.heads, -1)]
+        return [first[None, None] if rule.how == "leading" else first]
+
+    def _split(self, whole: Tensor) -> list[Tensor]:
+        if self.rule.layout == "s h d":
+            return list(whole.split([shape[0] for shape in self.shapes]))
+        by_head = whole.unflatten(0, (self.heads, len(self.shapes), -1))
+        return [by_head[:, s].flatten(0, 1) for s in range(len(self.shapes))]
+
+    def _join(self, parts: Sequence[Tensor]) -> Tensor:
+        if self.rule.layout == "s h d":
+            return torch.cat(list(parts))
+        return torch.stack([part.unflatten(0, (self.heads, -1)) for part in parts], 1).flatten(0, 2)
+
+    def disk_shapes(self) -> list[Shape]:
+        """What the on-disk tensors must measure."""
+        blank = [torch.empty(shape, device="meta") for shape in self.shapes]
+        return [tuple(t.shape) for t in self.write(blank)]
+
+
+def plan(dialect: Dialect, arch: Architecture, heads: Sequence[str], prefix: str) -> list[Step]:
+    """Every step for a model with these heads.
+
+    Raises:
+        DamagedFile: the dialect has no rule for a tensor of this architecture.
+    """
+    wanted = tensors(arch, heads)
+    steps: list[Step] = []
+    done: set[str] = set()
+    rules = [(dataclasses.replace(r, disk=prefix + r.disk), True) for r in dialect.rules]
+    rules += [(r, False) for r in dialect.heads]
+    for rule, _ in rules:
+        for step in _apply(rule, arch, wanted, done):
+            steps.append(step)
+            done.update(step.ours)
+    left = [name for name in wanted if name not in done]
+    if left:
+        raise DamagedFile(f"the {dialect.model_type} layout has no place for {left[0]} (and {len(left) - 1} more)")
+    return steps
+
+
+def _apply(rule: Rule, arch: Architecture, wanted: Mapping[str, Shape], done: set[str]) -> Iterator[Step]:
+    groups: dict[tuple[tuple[tuple[str, str], ...], str], dict[int, str]] = defaultdict(dict)
+    for number, ours in enumerate(rule.ours):
+        pattern = re.compile(re.escape(ours).replace(r"\{i\}", r"(?P<i>\d+)") + r"(?P<suffix>\..+)?$")
+        for name in wanted:
+            match = None if name in done else pattern.match(name)
+            if match:
+                found = match.groupdict()
+                groups[tuple((k, v) for k, v in found.items() if k != "suffix"), found["suffix"] or ""][number] = name
+    for (variables, suffix), names in groups.items():
+        if len(names) < len(rule.ours):
+            continue
+        ours = tuple(names[number] for number in range(len(rule.ours)))
+        values = _places(arch, ours[0], dict(variables))
+        disk = _disk_names(rule, values, suffix, wanted[ours[0]])
+        if disk is None:
+            continue
+        stack = arch.stacks.get(ours[0].split(".")[0], arch.main)
+        yield Step(rule, disk, ours, tuple(wanted[name] for name in ours), stack.block.attention.heads)
+
+
+def _places(arch: Architecture, name: str, variables: dict[str, str]) -> dict[str, object]:
+    values: dict[str, object] = dict(variables)
+    stack = arch.stacks.get(name.split(".")[0])
+    if "i" in variables and stack is not None and stack.sharing is not None:
+        outer, inner = divmod(int(variables["i"]), stack.sharing.inner)
+        steps = stack.depth // stack.sharing.inner
+        values |= {"group": int(outer / (steps / stack.sharing.groups)), "inner": inner}
+    return values
+
+
+def _disk_names(
+    rule: Rule, values: Mapping[str, object], suffix: str, shape: Shape
+) -> tuple[str, ...] | None:
+    needed = set(re.findall(r"\{(\w+)\}", rule.disk)) - {"j"}
+    if not needed <= values.keys():
+        return None
+    count = shape[0] if rule.how == "stacked" else 1
+    return tuple(rule.disk.format(**values, j=j) + suffix for j in range(count))
+
+
+def to_disk(steps: Iterable[Step], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Canonical tensors -> on-disk tensors."""
+    return {
+        name: tensor
+        for step in steps
+        for name, tensor in zip(step.disk, step.write([ours[one] for one in step.ours]), strict=True)
+    }

@@ -1,0 +1,24 @@
+"""Under which names the family is published: one dialect per ``model_type``, inherited like the models are."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from variorum.spec.dialect import Dialect
+from variorum.spec.model import Model
+
+FILES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "llama", "gemma", "deepseek")
+
+
+@cache
+def dialects() -> dict[str, Dialect]:
+    """Every dialect by ``model_type``."""
+    found = (importlib.import_module(f"variorum.family.names.{name}").DIALECTS for name in FILES)
+    return {dialect.model_type: dialect for file in found for dialect in file}
+
+
+def dialect_for(model: Model) -> Dialect | None:
+    """The dialect a model is published in: its own, or its nearest ancestor's; ``None`` where nobody published it."""
+    bases = {dialect.base.name: dialect for dialect in dialects().values()}
+    return next((bases[m.name] for m in reversed(model.lineage) if m.name in bases), None)

@@ -1,0 +1,273 @@
+"""How BERT, RoBERTa, ALBERT, DistilBERT and ELECTRA are published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from variorum.family.bert import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA, TABLE
+from variorum.family.names.common import head_width
+from variorum.spec.architecture import Sharing
+from variorum.spec.dialect import ACTIVATION, Dialect, Drop, Key, Rule, same, tied_to
+from variorum.spec.model import Model
+
+E = "architecture.encoder"
+MLM = "architecture.heads.masked_lm"
+L = "encoder.layers.{i}"
+POSITION_IDS = Drop(r"(.*\.)?embeddings\.(position_ids|token_type_ids)", "a constant buffer")
+
+
+def encoder_keys(
+    *, width: str = "hidden_size", depth: str = "num_hidden_layers", heads: str = "num_attention_heads",
+    ff: str = "intermediate_size", activation: str = "hidden_act", dropout: str = "hidden_dropout_prob",
+    attention_dropout: str = "attention_probs_dropout_prob",
+) -> tuple[Key, ...]:  # fmt: skip
+    """The config keys every BERT-like encoder has, under its own spelling."""
+    return (
+        Key(width, ("architecture.width",)),
+        Key(depth, (f"{E}.depth",)),
+        Key(heads, (f"{E}.block.attention.heads", f"{E}.block.attention.kv_heads")),
+        Key(ff, (f"{E}.block.feedforward.width",)),
+        Key(activation, (f"{E}.block.feedforward.activation", f"{MLM}.transform.activation"), ACTIVATION),
+        Key(dropout, (f"{E}.block.dropout", f"{E}.input.dropout")),
+        Key(attention_dropout, (f"{E}.block.attention.dropout",)),
+        Key("vocab_size", (f"{E}.input.vocab",)),
+        Key("max_position_embeddings", (f"{E}.input.positions.rows",)),
+        Key("pad_token_id", (f"{E}.input.pad_id",), none="none"),
+        Key("initializer_range", ("architecture.init.std",)),
+        Key("tie_word_embeddings", (f"{MLM}.tie",), tied_to(TABLE)),
+    )
+
+
+NORMS = (f"{E}.block.layout.norm.eps", f"{E}.input.norm.eps", f"{MLM}.transform.norm.eps")
+EPS = Key("layer_norm_eps", NORMS)
+SEGMENTS = Key("type_vocab_size", (f"{E}.input.segments",))
+
+
+def head_dim(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    """The width of one head follows from the others."""
+    encoder = model.architecture.encoder
+    assert encoder is not None
+    return {f"{E}.block.attention.head_dim": head_width(model.architecture.width, encoder.block.attention.heads)}
+
+
+EMBEDDINGS = (
+    same("embeddings.word_embeddings", "encoder.input.table"),
+    same("embeddings.position_embeddings", "encoder.input.positions"),
+    same("embeddings.token_type_embeddings", "encoder.input.segments"),
+    same("embeddings.LayerNorm", "encoder.input.norm"),
+)
+
+
+def layer_rules(disk: str, names: Mapping[str, str]) -> tuple[Rule, ...]:
+    """One rule per sublayer: our name below the layer -> its on-disk name."""
+    return tuple(same(f"{disk}.{theirs}", f"{L}.{ours}") for ours, theirs in names.items())
+
+
+LAYER = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.out": "attention.output.dense",
+    "attention_norms.join": "attention.output.LayerNorm",
+    "feedforward.up": "intermediate.dense",
+    "feedforward.down": "output.dense",
+    "feedforward_norms.join": "output.LayerNorm",
+}
+CLASSIFIERS = (
+    same("classifier", "heads.sequence_classification.project"),
+    same("classifier", "heads.token_classification.project"),
+    same("qa_outputs", "heads.question_answering.project"),
+)
+DENSE_CLASSIFIER = (
+    same("classifier.dense", "heads.sequence_classification.transform.dense"),
+    same("classifier.out_proj", "heads.sequence_classification.project"),
+    *CLASSIFIERS[1:],
+)
+
+
+def classes(prefix: str, **more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Published class names of one family; further ones come as keywords."""
+    named = {f"{prefix}{name}": heads for name, heads in more.items()}
+    return named | {
+        f"{prefix}Model": (),
+        f"{prefix}ForMaskedLM": ("masked_lm",),
+        f"{prefix}ForSequenceClassification": ("sequence_classification",),
+        f"{prefix}ForTokenClassification": ("token_classification",),
+        f"{prefix}ForQuestionAnswering": ("question_answering",),
+    }
+
+
+PRETRAINED = ("masked_lm", "next_sentence")
+BERT_NAMES = Dialect(
+    model_type="bert",
+    base=BERT,
+    prefix="bert.",
+    keys=(*encoder_keys(), EPS, SEGMENTS),
+    rules=(*EMBEDDINGS, *layer_rules("encoder.layer.{i}", LAYER), same("pooler.dense", "pooler.dense")),
+    heads=(
+        same("cls.predictions.transform.dense", "heads.masked_lm.transform.dense"),
+        same("cls.predictions.transform.LayerNorm", "heads.masked_lm.transform.norm"),
+        same("cls.predictions.bias", "heads.masked_lm.project.bias"),
+        same("cls.predictions.decoder.weight", "heads.masked_lm.project.weight"),
+        same("cls.seq_relationship", "heads.next_sentence.project"),
+        *CLASSIFIERS,
+    ),
+    classes=classes("Bert", ForPreTraining=PRETRAINED, ForNextSentencePrediction=("next_sentence",)),
+    required={"position_embedding_type": "absolute", "is_decoder": False},
+    read=head_dim,
+    drops=(POSITION_IDS,),
+    duplicates={
+        "cls.predictions.decoder.weight": "encoder.input.table.weight",
+        "cls.predictions.decoder.bias": "heads.masked_lm.project.bias",
+    },
+    older={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
+)
+
+ROBERTA_NAMES = BERT_NAMES.but(
+    model_type="roberta",
+    base=ROBERTA,
+    prefix="roberta.",
+    heads=(
+        same("lm_head.dense", "heads.masked_lm.transform.dense"),
+        same("lm_head.layer_norm", "heads.masked_lm.transform.norm"),
+        same("lm_head.bias", "heads.masked_lm.project.bias"),
+        *DENSE_CLASSIFIER,
+    ),
+    classes=classes("Roberta"),
+    read=lambda config, model: head_dim(config, model) | {f"{E}.input.positions.offset": config["pad_token_id"] + 1},
+    duplicates={
+        "lm_head.decoder.weight": "encoder.input.table.weight",
+        "lm_head.decoder.bias": "heads.masked_lm.project.bias",
+    },
+)
+XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", classes=classes("XLMRoberta"))
+
+
+def _albert(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    inner = config.get("inner_group_num", 1)
+    rank = config.get("embedding_size", 128)
+    encoder = model.architecture.encoder
+    assert encoder is not None
+    return head_dim(config, model) | {
+        f"{E}.sharing": Sharing(groups=config.get("num_hidden_groups", 1), inner=inner),
+        f"{E}.depth": encoder.depth * inner,
+        f"{MLM}.transform.width": rank,
+        "architecture.heads.sequence_classification.dropout": config.get("classifier_dropout_prob", 0.1),
+        "architecture.heads.next_sentence.dropout": config.get("classifier_dropout_prob", 0.1),
+    }
+
+
+def _albert_config(model: Model) -> dict[str, object]:
+    encoder = model.architecture.encoder
+    assert encoder is not None and encoder.sharing is not None
+    sharing = encoder.sharing
+    return {
+        "num_hidden_layers": encoder.depth // sharing.inner,
+        "num_hidden_groups": sharing.groups,
+        "inner_group_num": sharing.inner,
+    }
+
+
+ALBERT_LAYER = {
+    "attention.query": "attention.query",
+    "attention.key": "attention.key",
+    "attention.value": "attention.value",
+    "attention.out": "attention.dense",
+    "attention_norms.join": "attention.LayerNorm",
+    "feedforward.up": "ffn",
+    "feedforward.down": "ffn_output",
+    "feedforward_norms.join": "full_layer_layer_norm",
+}
+ALBERT_NAMES = BERT_NAMES.but(
+    model_type="albert",
+    base=ALBERT,
+    prefix="albert.",
+    keys=(*BERT_NAMES.keys, Key("embedding_size", (f"{E}.input.rank",))),
+    rules=(
+        *EMBEDDINGS,
+        same("encoder.embedding_hidden_mapping_in", "encoder.input.project"),
+        *layer_rules("encoder.albert_layer_groups.{group}.albert_layers.{inner}", ALBERT_LAYER),
+        same("pooler", "pooler.dense"),
+    ),
+    heads=(
+        same("predictions.dense", "heads.masked_lm.transform.dense"),
+        same("predictions.LayerNorm", "heads.masked_lm.transform.norm"),
+        same("predictions.bias", "heads.masked_lm.project.bias"),
+        same("sop_classifier.classifier", "heads.next_sentence.project"),
+        *CLASSIFIERS,
+    ),
+    classes=classes("Albert", ForPreTraining=PRETRAINED),
+    read=_albert,
+    write=_albert_config,
+    duplicates={
+        "predictions.decoder.weight": "encoder.input.table.weight",
+        "predictions.decoder.bias": "heads.masked_lm.project.bias",
+    },
+)
+
+DISTIL_LAYER = {
+    "attention.query": "attention.q_lin",
+    "attention.key": "attention.k_lin",
+    "attention.value": "attention.v_lin",
+    "attention.out": "attention.out_lin",
+    "attention_norms.join": "sa_layer_norm",
+    "feedforward.up": "ffn.lin1",
+    "feedforward.down": "ffn.lin2",
+    "feedforward_norms.join": "output_layer_norm",
+}
+_DISTIL_SPELLING = encoder_keys(
+    width="dim", depth="n_layers", heads="n_heads", ff="hidden_dim", activation="activation", dropout="dropout",
+    attention_dropout="attention_dropout",
+)  # fmt: skip
+DISTILBERT_NAMES = BERT_NAMES.but(
+    model_type="distilbert",
+    base=DISTILBERT,
+    prefix="distilbert.",
+    keys=(*_DISTIL_SPELLING, Key("seq_classif_dropout", ("architecture.heads.sequence_classification.dropout",))),
+    rules=(*EMBEDDINGS, *layer_rules("transformer.layer.{i}", DISTIL_LAYER)),
+    heads=(
+        same("vocab_transform", "heads.masked_lm.transform.dense"),
+        same("vocab_layer_norm", "heads.masked_lm.transform.norm"),
+        same("vocab_projector.bias", "heads.masked_lm.project.bias"),
+        same("pre_classifier", "heads.sequence_classification.transform.dense"),
+        *CLASSIFIERS,
+    ),
+    classes=classes("DistilBert"),
+    required={"sinusoidal_pos_embds": False},
+    duplicates={"vocab_projector.weight": "encoder.input.table.weight"},
+)
+
+
+def _electra(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    width = model.architecture.width
+    rank = config.get("embedding_size", width)
+    return head_dim(config, model) | {
+        f"{E}.input.rank": None if rank == width else rank,
+        f"{MLM}.transform.width": rank,
+        f"{MLM}.transform.activation": "gelu",
+        "architecture.heads.replaced_token.transform.activation": model.architecture.encoder.block.feedforward.activation,  # type: ignore[union-attr]
+    }
+
+
+ELECTRA_NAMES = BERT_NAMES.but(
+    model_type="electra",
+    base=ELECTRA,
+    prefix="electra.",
+    rules=(*BERT_NAMES.rules, same("embeddings_project", "encoder.input.project")),
+    heads=(
+        same("generator_predictions.dense", "heads.masked_lm.transform.dense"),
+        same("generator_predictions.LayerNorm", "heads.masked_lm.transform.norm"),
+        same("generator_lm_head.bias", "heads.masked_lm.project.bias"),
+        same("discriminator_predictions.dense", "heads.replaced_token.transform.dense"),
+        same("discriminator_predictions.dense_prediction", "heads.replaced_token.project"),
+        *DENSE_CLASSIFIER,
+    ),
+    classes=classes("Electra", ForPreTraining=("replaced_token",)),
+    required={"position_embedding_type": "absolute", "summary_type": "first", "summary_use_proj": True,
+              "summary_activation": "gelu"},
+    read=_electra,
+    write=lambda model: {"embedding_size": model.architecture.encoder.input.rank or model.architecture.width},  # type: ignore[union-attr]
+    duplicates={"generator_lm_head.weight": "encoder.input.table.weight"},
+)  # fmt: skip
+DIALECTS = (BERT_NAMES, ROBERTA_NAMES, XLM_ROBERTA_NAMES, ALBERT_NAMES, DISTILBERT_NAMES, ELECTRA_NAMES)

@@ -1,0 +1,79 @@
+"""How XLNet is published: attention matrices as [D, heads, head_dim]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from variorum.family.names.bert import E, L, TABLE
+from variorum.family.names.common import head_width
+from variorum.family.xlnet import XLNET
+from variorum.spec.dialect import ACTIVATION, Codec, Dialect, Key, Rule, same, tied_to
+from variorum.spec.model import Model
+
+_MEMORY = Codec(lambda length: length or 0, lambda length: length or None)
+_A = "layer.{i}.rel_attn"
+
+
+def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    encoder = model.architecture.encoder
+    assert encoder is not None
+    return {f"{E}.block.attention.head_dim": head_width(model.architecture.width, encoder.block.attention.heads)}
+
+
+XLNET_NAMES = Dialect(
+    model_type="xlnet",
+    base=XLNET,
+    prefix="transformer.",
+    keys=(
+        Key("d_model", ("architecture.width",)),
+        Key("n_layer", (f"{E}.depth",)),
+        Key("n_head", (f"{E}.block.attention.heads", f"{E}.block.attention.kv_heads")),
+        Key("d_inner", (f"{E}.block.feedforward.width",)),
+        Key("ff_activation", (f"{E}.block.feedforward.activation",), ACTIVATION),
+        Key("vocab_size", (f"{E}.input.vocab",)),
+        Key("layer_norm_eps", (f"{E}.block.layout.norm.eps",)),
+        Key("dropout", (f"{E}.block.dropout", f"{E}.input.dropout", f"{E}.dropout", f"{E}.block.attention.dropout",
+                        f"{E}.block.feedforward.dropout")),
+        Key("mem_len", (f"{E}.memory",), _MEMORY),
+        Key("pad_token_id", (f"{E}.input.pad_id",), none="none"),
+        Key("initializer_range", ("architecture.init.std",)),
+        Key("summary_last_dropout", ("architecture.heads.sequence_classification.dropout",)),
+        Key("tie_word_embeddings", ("architecture.heads.permutation_lm.tie",), tied_to(TABLE)),
+    ),
+    rules=(
+        same("word_embedding", "encoder.input.table"),
+        Rule("mask_emb", ("encoder.input.query_vector",), "leading"),
+        *(Rule(f"{_A}.{short}", (f"{L}.attention.{name}.weight",), "per_head")
+          for short, name in (("q", "query"), ("k", "key"), ("v", "value"), ("r", "positions.relative"))),
+        Rule(f"{_A}.o", (f"{L}.attention.out.weight",), "per_head_out"),
+        same(f"{_A}.r_w_bias", f"{L}.attention.positions.content_bias"),
+        same(f"{_A}.r_r_bias", f"{L}.attention.positions.position_bias"),
+        same(f"{_A}.r_s_bias", f"{L}.attention.positions.segment_bias"),
+        same(f"{_A}.seg_embed", f"{L}.attention.positions.segments"),
+        same(f"{_A}.layer_norm", f"{L}.attention_norms.join"),
+        same("layer.{i}.ff.layer_1", f"{L}.feedforward.up"),
+        same("layer.{i}.ff.layer_2", f"{L}.feedforward.down"),
+        same("layer.{i}.ff.layer_norm", f"{L}.feedforward_norms.join"),
+    ),
+    heads=(
+        same("lm_loss", "heads.permutation_lm.project"),
+        same("sequence_summary.summary", "heads.sequence_classification.transform.dense"),
+        same("logits_proj", "heads.sequence_classification.project"),
+        same("classifier", "heads.token_classification.project"),
+        same("qa_outputs", "heads.question_answering.project"),
+    ),
+    classes={
+        "XLNetModel": (),
+        "XLNetLMHeadModel": ("permutation_lm",),
+        "XLNetForSequenceClassification": ("sequence_classification",),
+        "XLNetForTokenClassification": ("token_classification",),
+        "XLNetForQuestionAnsweringSimple": ("question_answering",),
+    },
+    required={"attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False, "summary_type": "last",
+              "summary_use_proj": True, "summary_activation": "tanh", "untie_r": True},
+    read=_read,
+    write=lambda model: {"d_head": model.architecture.encoder.block.attention.head_dim},  # type: ignore[union-attr]
+    duplicates={"lm_loss.weight": "encoder.input.table.weight"},
+)  # fmt: skip
+DIALECTS = (XLNET_NAMES,)

@@ -1,0 +1,132 @@
+"""A dialect: the names and config keys under which a family publishes its models. Data only.
+
+Rules map on-disk names to canonical names and back; keys map config.json to spec paths and back. One dialect reads
+and writes. ``{i}`` in a name is a layer, ``{group}`` and ``{inner}`` its place under ALBERT's sharing, ``{j}`` an
+expert.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from variorum.spec.model import Model
+
+How = Literal["same", "transposed", "fused", "per_head", "per_head_out", "leading", "stacked"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One on-disk name and what it holds. A name is a tensor, or a prefix of tensors that keep their suffix.
+
+    ``how``: "same"; "transposed" (2-D only); "fused" (several of ours along the first axis, in ``layout`` order);
+    "per_head" ([D, H, d] for our [H·d, D]); "per_head_out" ([D, H, d] for [D, H·d]); "leading" ([1, 1, D] for [D]);
+    "stacked" (one on-disk tensor per expert {j} for our [E, …]).
+    """
+
+    disk: str
+    ours: tuple[str, ...]
+    how: How = "same"
+    layout: Literal["s h d", "h s d"] = "s h d"
+    transposed: bool = False
+
+
+def same(disk: str, ours: str) -> Rule:
+    """Another name for the same tensors."""
+    return Rule(disk, (ours,))
+
+
+def transposed(disk: str, ours: str) -> Rule:
+    """2-D tensors stored [in, out]."""
+    return Rule(disk, (ours,), "transposed")
+
+
+def fused(disk: str, *ours: str, layout: Literal["s h d", "h s d"] = "s h d", transposed: bool = False) -> Rule:
+    """Several of our tensors in one on disk."""
+    return Rule(disk, ours, "fused", layout, transposed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Drop:
+    """On-disk names (a regular expression) that hold nothing a model needs, and why."""
+
+    pattern: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Codec:
+    """How a config value becomes a spec value and back."""
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+
+IDENTITY = Codec(lambda value: value, lambda value: value)
+_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_fast": "gelu_tanh"}
+ACTIVATION = Codec(
+    lambda name: _ACTIVATIONS.get(name, name), lambda name: {"gelu_tanh": "gelu_new"}.get(name, name)
+)
+
+
+def tied_to(table: str) -> Codec:
+    """``tie_word_embeddings``: true names the table, false is an own matrix."""
+    return Codec(lambda tied: table if tied else None, lambda tie: tie is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A config key and the spec paths that hold its value. A missing key means the base spec's value.
+
+    ``none`` says what a null means: the base's value ("base") or ``None`` itself ("none").
+    """
+
+    config: str
+    paths: tuple[str, ...]
+    codec: Codec = IDENTITY
+    none: Literal["base", "none"] = "base"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """How one ``model_type`` is published.
+
+    Attributes:
+        model_type: the value in config.json.
+        base: the spec that the config fills in.
+        prefix: what backbone names start with once there is a head.
+        keys: scalar config keys.
+        rules: backbone names, below the prefix. heads: head names, as they are.
+        classes: published class name -> our heads.
+        required: config values that must be these, since nothing else is implemented for this type.
+        read: further paths computed from the config; write: their inverse.
+        drops, duplicates: on-disk tensors that are ignored, or must equal one of ours.
+        older: suffixes of early releases and what they are called now.
+        prefixes: heads whose published class uses another prefix.
+        choose: which of several dialects of this type a config means.
+    """
+
+    model_type: str
+    base: Model
+    prefix: str
+    keys: tuple[Key, ...]
+    rules: tuple[Rule, ...]
+    heads: tuple[Rule, ...]
+    classes: Mapping[str, tuple[str, ...]]
+    required: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    read: Callable[[Mapping[str, Any], Model], Mapping[str, object]] = lambda config, base: {}
+    write: Callable[[Model], Mapping[str, object]] = lambda model: {}
+    drops: tuple[Drop, ...] = ()
+    duplicates: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    older: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    choose: Callable[[Mapping[str, Any]], Dialect] | None = None
+
+    def prefix_of(self, heads: Sequence[str]) -> str:
+        """What backbone names start with for a model with these heads."""
+        return next((self.prefixes[name] for name in heads if name in self.prefixes), self.prefix if heads else "")
+
+    def but(self, **changes: Any) -> Dialect:
+        """This dialect with some fields replaced: how a descendant is published."""
+        return dataclasses.replace(self, **changes)
