@@ -1,0 +1,76 @@
+"""The tensors of a forward pass, read off the spec, are those that hooks on the built model see, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.spec.shrunk import ALL
+from variorum.build import build
+from variorum.model import Model
+from variorum.spec.shapes import forward, keys_seen
+
+BATCH, LENGTH, TARGET = 2, 11, 5
+CASES = [(name, head) for name, model in ALL.items() for head in (None, *model.architecture.heads)]
+
+
+def run(model: Model) -> list[tuple[str, tuple[int, ...]]]:
+    """What every module of ``model`` puts out in one forward, in the order in which they finish."""
+    seen: list[tuple[str, tuple[int, ...]]] = []
+
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, given: Any, out: Any) -> None:
+            while isinstance(out, tuple):
+                out = out[0]
+            if isinstance(out, Tensor) and not isinstance(module, nn.Identity):
+                seen.append((name, tuple(out.shape)))
+
+        return hook
+
+    for name, module in model.named_modules():
+        module.register_forward_hook(watch(name))
+    ids = torch.randint(6, 50, (BATCH, LENGTH))
+    both = model.spec.architecture.encoder is not None and model.is_decoder
+    model(ids, **({"decoder_input_ids": ids[:, :TARGET]} if both else {}))
+    return seen
+
+
+@pytest.mark.parametrize(("name", "head"), CASES)
+def test_rows_are_what_hooks_see(name: str, head: str | None) -> None:
+    model = build(ALL[name], head=head)
+    rows = forward(ALL[name].architecture, heads=model.head_names, batch=BATCH, length=LENGTH, target=TARGET)
+    assert run(model) == [(row.name, row.shape) for row in rows if row.module]
+
+
+@pytest.mark.mechanism("C2")
+@pytest.mark.parametrize(("name", "head"), CASES)
+def test_flops_are_what_a_counter_counts(name: str, head: str | None) -> None:
+    model = build(ALL[name], head=head)
+    model.backend = "eager"
+    rows = forward(ALL[name].architecture, heads=model.head_names, batch=BATCH, length=LENGTH, target=TARGET)
+    with FlopCounterMode(display=False) as counter:
+        run(model)
+    assert sum(row.flops for row in rows) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_attention_maps_have_the_shapes_that_the_model_returns(name: str) -> None:
+    model = build(ALL[name])
+    both = model.spec.architecture.encoder is not None and model.is_decoder
+    ids = torch.randint(6, 50, (BATCH, LENGTH))
+    out = model(ids, output_attentions=True, **({"decoder_input_ids": ids[:, :TARGET]} if both else {}))
+    rows = forward(ALL[name].architecture, batch=BATCH, length=LENGTH, target=TARGET)
+    main = "decoder" if model.is_decoder else "encoder"
+    maps = [row.shape for row in rows if row.name.startswith(main) and row.name.endswith("attention.maps")]
+    assert maps == [tuple(one.shape) for one in out.attentions]
+
+
+def test_a_window_is_counted_as_the_keys_that_it_shows() -> None:
+    assert [keys_seen(4, True, context) for context in (1, 4, 5, 100)] == [1, 4, 4, 4]
+    assert [keys_seen(128, False, context) for context in (100, 129, 4096)] == [100, 129, 129]
+    assert keys_seen(None, True, 100) == keys_seen(0, True, 100) == 100
