@@ -18,7 +18,7 @@ from .dialects import build, dialect_of
 from .document import check_document, unknown_patterns, wrapper_of
 from .encoding import Side, Slot, Wrapper
 from .guard import parse_json, read_bytes, reject_lone_surrogates
-from .native import NativeEngine, add_tokens, backend_from_document, probe_patterns
+from .native import NativeEngine, add_tokens, backend_from_document, check_added_ids, probe_patterns
 from .pieces import PieceModel
 from .published import read_byte_level, read_wordpiece
 from .specials import Declared, read_declared
@@ -96,6 +96,7 @@ def _from_document(path: Path, declared: Declared) -> Tokenizer:
         probe_patterns(unknown, where)
     backend = backend_from_document(document, where)
     wrapper = wrapper_of(document, where)
+    check_added_ids(backend, document, where)
     add_tokens(backend, declared.added.values(), where)
     engine = NativeEngine(backend, where=where, guarded=bool(unknown))
     known = range(len(engine.names))
@@ -106,7 +107,7 @@ def _from_document(path: Path, declared: Declared) -> Tokenizer:
     return Tokenizer(
         kind=KINDS.get(model) or ("byte_level_bpe" if _is_byte_level(document) else "bpe"),
         engine=engine,
-        wrapper=_switched(wrapper, declared, engine.lookup),
+        wrapper=wrapper,
         special=_present(declared, engine),
     )
 
@@ -164,10 +165,10 @@ def _present(declared: Declared, engine: NativeEngine) -> dict[str, str]:
 
 
 def _switched(wrapper: Wrapper, declared: Declared, lookup: Mapping[str, int]) -> Wrapper:
-    """``add_bos_token`` and ``add_eos_token``, where a directory sets them, overrule the file's post-processor.
+    """``add_bos_token`` and ``add_eos_token``, where a directory without ``tokenizer.json`` sets them.
 
-    That is how the released directories are read elsewhere: DeepSeek-V3's file adds nothing and its settings ask for
-    one begin token; a file that already adds it must not give two.
+    A ``tokenizer.json`` says itself what it puts around a text, and is not overruled: the reference drops these
+    settings beside one, so that a begin token is never put twice.
     """
     if declared.settings.get("add_bos_token") is None and declared.settings.get("add_eos_token") is None:
         return wrapper

@@ -158,6 +158,15 @@ def backend_from_document(document: Mapping[str, Any], where: str) -> tokenizers
     return native(lambda: tokenizers.Tokenizer.from_str(text), "the tokenizer cannot be built", where)
 
 
+def check_added_ids(backend: tokenizers.Tokenizer, document: Mapping[str, Any], where: str) -> None:
+    """The library gives an added token another id than its file says, silently, when that id does not come next."""
+    for token in document.get("added_tokens") or []:
+        content, id = token["content"], token["id"]
+        got = backend.token_to_id(content)
+        if got != id:
+            raise DamagedFile(f"added token {content[:40]!r} has id {id}, but its place is {got}", where=where)
+
+
 def add_tokens(backend: tokenizers.Tokenizer, tokens: Iterable[Added], where: str) -> None:
     """Add tokens that the side files declare, in the order of their ids; known ones only become special.
 

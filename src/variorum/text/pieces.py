@@ -45,7 +45,9 @@ class PieceModel:
         self.size: int = self.processor.GetPieceSize()
         if self.size == 0:
             raise DamagedFile("the SentencePiece model has no pieces", where=where)
-        self.names: list[str] = [self.processor.IdToPiece(id) for id in range(self.size)]
+        self.names: list[str] = native(
+            lambda: [self.processor.IdToPiece(id) for id in range(self.size)], "a piece is not text", where
+        )
         self.control = frozenset(
             id for id in range(self.size) if self.processor.IsControl(id) or self.processor.IsUnknown(id)
         )
