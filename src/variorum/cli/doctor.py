@@ -80,6 +80,8 @@ def _packages() -> Iterator[Finding]:
 def _torch() -> Iterator[Finding]:
     import torch
 
+    from variorum.attention.backends import BACKENDS
+
     yield Finding(
         "torch", "threads", f"{torch.get_num_threads()} in an operation, {torch.get_num_interop_threads()} across"
     )
@@ -88,7 +90,7 @@ def _torch() -> Iterator[Finding]:
     cuda = torch.cuda.is_available()
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if cuda else []
     yield Finding("torch", "cuda", ", ".join(devices) or "none")
-    yield Finding("torch", "attention", f"eager, sdpa{', flash' if cuda else ''}")
+    yield Finding("torch", "attention", ", ".join(BACKENDS))
 
 
 def _cache() -> Iterator[Finding]:
