@@ -21,6 +21,7 @@ FLOORS = (
     ("build",),
     ("checkpoint",),
     ("inference",),
+    ("face",),
     ("objectives",),
     ("training",),
     ("tasks",),
