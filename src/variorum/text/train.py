@@ -71,17 +71,40 @@ def train_wordpiece_by_frequency(
     missing = [token for token in BERT_ROLES.values() if token not in specials]
     if missing:
         raise UsageError(f"specials lack {', '.join(missing)}")
-    model = models.WordPiece(unk_token=BERT_ROLES["unk"], max_input_chars_per_word=MAX_WORD)
-    backend = tokenizers.Tokenizer(model)
+    backend = tokenizers.Tokenizer(models.WordPiece(unk_token=BERT_ROLES["unk"]))
     backend.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip_accents)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(specials), show_progress=False)
-    backend.train_from_iterator(_checked(texts), trainer)
+    corpus = list(_checked(texts))
+    fixed = [*specials, *(piece for piece in _alphabet(backend, corpus) if piece not in specials)]
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=fixed, show_progress=False)
+    backend.train_from_iterator(corpus, trainer)
+    # A fresh object, for the trainer has made added tokens of the whole alphabet.
+    vocab = backend.get_vocab(with_added_tokens=False)
+    model = models.WordPiece(vocab, unk_token=BERT_ROLES["unk"], max_input_chars_per_word=MAX_WORD)
+    parts = backend.normalizer, backend.pre_tokenizer, backend.decoder
+    backend = tokenizers.Tokenizer(model)
+    backend.normalizer, backend.pre_tokenizer, backend.decoder = parts
+    backend.add_special_tokens(list(specials))
     cls, sep = (list(specials).index(BERT_ROLES[role]) for role in ("cls", "sep"))
     backend.post_processor = processors.BertProcessing((BERT_ROLES["sep"], sep), (BERT_ROLES["cls"], cls))
     settings = {"do_lower_case": lower, "strip_accents": strip_accents, "tokenizer_class": "BertTokenizer"}
     return _finished(backend, "wordpiece", BERT_ROLES, settings)
+
+
+def _alphabet(backend: tokenizers.Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Every character, then every continuing character, in code point order.
+
+    Left to itself the library numbers the continuing ones in the random order of a hash table, and ties between pairs
+    are decided by those numbers: two runs would learn different vocabularies.
+    """
+    first: set[str] = set()
+    later: set[str] = set()
+    for text in texts:
+        for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text)):
+            first |= set(word)
+            later |= set(word[1:])
+    return [*sorted(first), *(f"##{char}" for char in sorted(later))]
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:
