@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from variorum.build import build as build
-    from variorum.checkpoint import load as load
+    from variorum.face import build as build
+    from variorum.face import load as load
     from variorum.family import find as architecture
     from variorum.spec.size import size as size
 
 _LAZY = {
     "architecture": ("variorum.family", "find"),
     "size": ("variorum.spec.size", "size"),
-    "build": ("variorum.build", "build"),
-    "load": ("variorum.checkpoint", "load"),
+    "build": ("variorum.face", "build"),
+    "load": ("variorum.face", "load"),
 }
 __all__ = ["architecture", "build", "load", "size"]
 

@@ -17,7 +17,7 @@ from variorum.errors import NotFound, UsageError, nearest
 from variorum.parts.convolution import Convolution
 from variorum.parts.embeddings import TokenInput
 from variorum.parts.experts import balance_loss
-from variorum.parts.heads import Pooler, SequenceHead, TokenHead, VocabularyHead, build_head, head_loss
+from variorum.parts.heads import Pooler, SequenceHead, build_head, first_real, head_loss
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import build_shared
 from variorum.parts.trace import Trace
@@ -199,7 +199,7 @@ class Model(nn.Module):
         position_ids: Tensor | None = None, perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
-        output_hidden_states: bool = False, output_attentions: bool = False,
+        output_hidden_states: bool = False, output_attentions: bool = False, logits_to_keep: int = 0,
     ) -> Output:  # fmt: skip
         """Run the model.
 
@@ -211,6 +211,7 @@ class Model(nn.Module):
                 stream predicts P positions.
             memory: the previous segment's ``Output.memory``.
             labels: targets; see :func:`~variorum.parts.heads.head_loss`.
+            logits_to_keep: score only the last so many positions (0: all); the vocabulary is wide.
             cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
 
         Raises:
@@ -247,20 +248,24 @@ class Model(nn.Module):
             x, _ = self.decoder(
                 vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, backend=self.backend
             )
-        return self._finish(x, new, trace, labels, encoded if arch.decoder is not None else None, cache, memory_out)
-
-    def _finish(
-        self, x: Tensor, new: Where, trace: Trace, labels: Tensor | None, encoded: Tensor | None, cache: Cache | None,
-        memory: list[Tensor] | None,
-    ) -> Output:  # fmt: skip
         out = Output(
-            x, hidden_states=trace.hidden_states, attentions=trace.attentions, cross_attentions=trace.cross_attentions,
-            encoder_last_hidden_state=encoded, cache=cache, memory=memory,
+            x, hidden_states=trace.hidden_states, attentions=trace.attentions, cache=cache, memory=memory_out,
+            cross_attentions=trace.cross_attentions,
+            encoder_last_hidden_state=encoded if arch.decoder is not None else None,
         )  # fmt: skip
+        return self._scored(out, new, trace, labels, logits_to_keep)
+
+    def _scored(self, out: Output, new: Where, trace: Trace, labels: Tensor | None, keep: int) -> Output:
+        """``out`` with pooled vector, logits of every head, and the first head's loss."""
+        x = out.last_hidden_state
         if hasattr(self, "pooler"):
-            out.pooled = self.pooler(x)
+            out.pooled = self.pooler(first_real(x, new.q_order))
         for name, head in self.heads.items():
-            out.logits_by_head[name] = self._scores(name, head, x, new.q_order, out.pooled)
+            if isinstance(head, SequenceHead):
+                out.logits_by_head[name] = head(x, new.q_order, out.pooled)
+            else:
+                logits = head(x[:, -keep:] if keep else x)
+                out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
         if not self.head_names:
             return out
         main = self.head_names[0]
@@ -271,13 +276,6 @@ class Model(nn.Module):
             real = (new.q_order >= 0).expand(len(x), -1)
             out.loss = head_loss(main, out.logits, labels, real) + self._balance(trace, real)
         return out
-
-    @staticmethod
-    def _scores(name: str, head: nn.Module, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
-        if isinstance(head, SequenceHead):
-            return head(x, order, pooled)  # type: ignore[no-any-return]
-        logits = head(x)
-        return logits.squeeze(-1) if name == "replaced_token" else logits  # type: ignore[no-any-return]
 
     def _balance(self, trace: Trace, real: Tensor) -> Tensor | float:
         block = self.spec.architecture.main.block.feedforward

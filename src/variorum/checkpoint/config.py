@@ -79,18 +79,12 @@ def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
 
 def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...]) -> dict[str, Any]:
     """The config that ``read_config`` turns back into ``model``. Keys of ``origin`` that still hold are kept as spelt."""
-    config: dict[str, Any] = {"model_type": dialect.model_type, **dialect.required, **origin}
-    for key in dialect.keys:
-        try:
-            value = lookup(model, key.paths[0])
-        except NotFound:
-            continue
-        kept = key.config in origin and (origin[key.config] is None or key.codec.read(origin[key.config]) == value)
-        if not kept:
-            config[key.config] = key.codec.write(value)
-    for name, written in dialect.write(model).items():
-        config[name] = written if name not in origin or origin[name] is not None else origin[name]
-    config["architectures"] = [class_name(dialect, heads)]
+    config: dict[str, Any] = dict(origin)
+    unchanged = bool(origin) and read_config(origin)[0] == model
+    if not unchanged:
+        config = {"model_type": dialect.model_type, **dialect.required, **origin, **_written(model, dialect, origin)}
+    if heads_of(origin, dialect) != heads or not config.get("architectures"):
+        config["architectures"] = [class_name(dialect, heads)]
     for name in heads:
         head = model.architecture.heads[name]
         if name in LABELLED and isinstance(head, SequenceHead | TokenHead):
@@ -99,6 +93,20 @@ def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], head
                 config["id2label"] = {str(i): f"LABEL_{i}" for i in range(head.labels)}
                 config["label2id"] = {f"LABEL_{i}": i for i in range(head.labels)}
     return config
+
+
+def _written(model: Model, dialect: Dialect, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Every key, in the origin's spelling where that still says the same."""
+    found: dict[str, Any] = {}
+    for key in dialect.keys:
+        try:
+            value = lookup(model, key.paths[0])
+        except NotFound:
+            continue
+        kept = key.config in origin and (origin[key.config] is None or key.codec.read(origin[key.config]) == value)
+        if not kept:
+            found[key.config] = key.codec.write(value)
+    return found | dict(dialect.write(model))
 
 
 def class_name(dialect: Dialect, heads: tuple[str, ...]) -> str:

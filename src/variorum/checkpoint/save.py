@@ -44,5 +44,5 @@ def save(model: Model, directory: str | Path) -> None:
     config = write_config(model.spec, dialect, dict(origin.config) if origin else {}, model.head_names)
     others = {"config.json": json.dumps(config, indent=2, sort_keys=True).encode() + b"\n"}
     if model.tokenizer is not None:
-        others |= model.tokenizer.files()
+        others |= model.tokenizer.files
     files.write_directory(Path(directory), disk_tensors(model, values), others)

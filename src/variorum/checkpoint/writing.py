@@ -100,8 +100,10 @@ def _check_ours(directory: Path) -> None:
         ours = {*(manifest.listed(directory) or ()), manifest.NAME} if names else set()
     except DamagedFile:
         ours = set()
+    except NotADirectoryError:
+        raise UsageError("is a file, not a directory", where=str(directory)) from None
     except OSError as error:
-        raise UsageError(f"cannot save here ({error.strerror})", where=str(directory)) from None
+        raise AccessError(f"cannot look into it ({error.strerror})", where=str(directory)) from None
     foreign = sorted(names - ours)
     if names and manifest.NAME not in names:
         foreign = sorted(names)

@@ -32,15 +32,21 @@ def _transform(transform: spec.Transform | None, width: int) -> tuple[nn.Module,
     return Transform(transform, width), transform.width or width
 
 
+def first_real(x: Tensor, order: Tensor) -> Tensor:
+    """The state of each row's first real token, [B, T, D] -> [B, D]; order [B or 1, T] is -1 at padding."""
+    first = (order >= 0).long().argmax(-1).expand(len(x))
+    return x[torch.arange(len(x), device=x.device), first]
+
+
 class Pooler(nn.Module):
-    """activation(dense(first token)), [B, T, D] -> [B, D]."""
+    """activation(dense(first real token)), [B, D] -> [B, D]."""
 
     def __init__(self, pooler: spec_architecture.Pooler, width: int) -> None:
         super().__init__()
         self.activation, self.dense = ACTIVATIONS[pooler.activation], nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.activation(self.dense(x[:, 0]))
+        return self.activation(self.dense(x))
 
 
 class VocabularyHead(nn.Module):
@@ -76,15 +82,15 @@ class SequenceHead(nn.Module):
         return self.project(F.dropout(vector, self.spec.dropout, self.training))  # type: ignore[no-any-return]
 
     def _taken(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
-        rows = torch.arange(len(x), device=x.device)
         real = (order >= 0).expand(len(x), -1)
         if self.spec.take == "pooler":
             assert pooled is not None
             return pooled
         if self.spec.take == "mean":
             return (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
-        which = real.long().argmax(-1) if self.spec.take == "first" else order.expand(len(x), -1).argmax(-1)
-        return x[rows, which]
+        if self.spec.take == "first":
+            return first_real(x, order)
+        return x[torch.arange(len(x), device=x.device), order.expand(len(x), -1).argmax(-1)]
 
 
 class TokenHead(nn.Module):

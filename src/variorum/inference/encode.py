@@ -1,0 +1,137 @@
+"""Reading: sentence embeddings and the words a mask could stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from variorum.errors import DamagedFile, UsageError
+from variorum.model import Model
+from variorum.spec.positions import Learned
+
+Pooling = Literal["mean", "first"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a directory says sentences become vectors: sentence-transformers' files, or the usual mean and L2 norm."""
+
+    pooling: Pooling = "mean"
+    normalise: bool = True
+
+
+def recipe_of(directory: Path | None) -> Recipe:
+    """Read ``modules.json`` and ``1_Pooling/config.json`` where a directory has them.
+
+    Raises:
+        DamagedFile: they cannot be read.
+    """
+    if directory is None or not (directory / "1_Pooling" / "config.json").is_file():
+        return Recipe()
+    try:
+        pooling = json.loads((directory / "1_Pooling" / "config.json").read_text())
+        modules = json.loads((directory / "modules.json").read_text()) if (directory / "modules.json").is_file() else []
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"cannot be read ({error})", where=str(directory / "1_Pooling")) from error
+    first = bool(pooling.get("pooling_mode_cls_token"))
+    return Recipe("first" if first else "mean", any("Normalize" in str(m.get("type")) for m in modules))
+
+
+def longest_input(model: Model) -> int | None:
+    """The most tokens the model takes, or ``None`` where nothing limits it."""
+    positions = model.spec.architecture.main.input.positions
+    return positions.rows - positions.offset if isinstance(positions, Learned) else None
+
+
+def tokenizer_of(model: Model) -> Any:
+    """The model's tokenizer.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if model.tokenizer is None:
+        raise UsageError(f"{model.spec.name} has no tokenizer", remedy="load it from a directory with tokenizer files")
+    return model.tokenizer
+
+
+def tensors(model: Model, batch: Any) -> dict[str, Tensor]:
+    """A tokenizer's batch as the inputs this model takes."""
+    device = next(model.parameters()).device
+    encoder = model.spec.architecture.encoder
+    given = {"input_ids": batch.ids, "attention_mask": batch.attention_mask}
+    if encoder is not None and (encoder.input.segments > 1 or getattr(encoder.positions, "segments", False)):
+        given["token_type_ids"] = batch.type_ids
+    return {name: torch.as_tensor(value, device=device).long() for name, value in given.items()}
+
+
+@torch.no_grad()
+def embed(
+    model: Model, texts: Sequence[str], *, batch_size: int = 32, recipe: Recipe | None = None
+) -> tuple[Tensor, int]:
+    """Sentence vectors [N, D] in input order, and how many texts were cut to the model's length."""
+    tokenizer = tokenizer_of(model)
+    recipe = recipe or recipe_of(model.origin.directory if model.origin else None)
+    limit = min((n for n in (longest_input(model), tokenizer.model_max_length) if n), default=None)
+    encodings = tokenizer.encode_batch(texts, max_length=limit)
+    order = sorted(range(len(texts)), key=lambda i: -len(encodings[i]))
+    rows: list[Tensor | None] = [None] * len(texts)
+    for start in range(0, len(order), batch_size):
+        which = order[start : start + batch_size]
+        given = tensors(model, tokenizer.pad([encodings[i] for i in which]))
+        states = model(**given).last_hidden_state
+        for i, vector in zip(which, _pooled(states, given["attention_mask"], recipe), strict=True):
+            rows[i] = vector
+    width = model.spec.architecture.width
+    stacked = torch.stack(rows) if rows else torch.empty(0, width)  # type: ignore[arg-type]
+    return stacked, sum(e.n_truncated > 0 for e in encodings)
+
+
+def _pooled(states: Tensor, mask: Tensor, recipe: Recipe) -> Tensor:
+    if recipe.pooling == "first":
+        vectors = states[torch.arange(len(states)), mask.argmax(-1)]
+    else:
+        vectors = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+    return torch.nn.functional.normalize(vectors, dim=-1) if recipe.normalise else vectors
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """One candidate for a mask: which mask (from 0), the token, its probability, and the text with it filled in."""
+
+    mask: int
+    token: str
+    id: int
+    probability: float
+    text: str
+
+
+@torch.no_grad()
+def fill_mask(model: Model, text: str, *, top_k: int = 5) -> list[Guess]:
+    """The ``top_k`` likeliest tokens for every mask in ``text``, best first.
+
+    Raises:
+        UsageError: the model has no masked-LM head, or the text no mask, or it is too long.
+    """
+    if "masked_lm" not in model.head_names:
+        raise UsageError(
+            f"{model.spec.name} has no masked-language-model head loaded", remedy="it needs a masked_lm checkpoint"
+        )
+    tokenizer = tokenizer_of(model)
+    encoding = tokenizer.encode(text, allow_special_text=True)
+    places = [i for i, token in enumerate(encoding.ids) if token == tokenizer.mask_id]
+    if not places:
+        raise UsageError("the text has no mask", remedy=f"write {tokenizer.special.get('mask')} where a word is missing")
+    logits = model(**tensors(model, tokenizer.pad([encoding]))).logits
+    guesses = []
+    for number, place in enumerate(places):
+        best = logits[0, place].float().softmax(-1).topk(min(top_k, logits.shape[-1]))
+        for probability, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            filled = [token if i == place else one for i, one in enumerate(encoding.ids)]
+            guesses.append(Guess(number, tokenizer.id_to_token(token), token, probability, tokenizer.decode(filled)))
+    return guesses
