@@ -8,7 +8,7 @@ from typing import Literal
 
 from variorum.errors import NotFound, nearest
 from variorum.spec.architecture import Architecture
-from variorum.spec.part import Part, part, seen
+from variorum.spec.part import Part, part, seen, table
 from variorum.spec.paths import leaves, lookup, replaced
 from variorum.spec.recipe import Objective, Recipe, Tokenizer
 
@@ -27,6 +27,7 @@ Pressure = Literal[
     "parameter-bloat",
     "latency",
 ]
+PRESSURES: tuple[str, ...] = Pressure.__args__  # type: ignore[attr-defined]
 _NAME = "names and citations do not change what a model computes"
 
 
@@ -59,13 +60,21 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line of a diff: a path, both values, and the reason where the lineage gives one."""
+    """One line of a diff: a path, both values, the axis, and the reason where a lineage gives one.
+
+    ``by`` is the model that made the change; ``undone`` says that the diff goes back behind it. Rows of one change have
+    the same ``change``: the path that it names first, or ``sizes`` for what the published sizes set.
+    """
 
     path: str
     before: object
     after: object
-    axis: Axis | None = None
+    axis: Axis
     why: str = ""
+    relieves: Pressure | None = None
+    by: str = ""
+    change: str = ""
+    undone: bool = False
 
 
 @part
@@ -83,9 +92,7 @@ class Model(Part):
     weaknesses: tuple[Pressure, ...] = seen(by="none", default=(), because=_NAME)
     ancestor: Model | None = seen(by="none", default=None, because=_NAME)
     changes: tuple[Change, ...] = seen(by="none", default=(), because=_NAME)
-    sizes: Mapping[str, Size] = dataclasses.field(
-        default_factory=dict, metadata={"seen_by": "none", "because": _NAME}, kw_only=True
-    )
+    sizes: Mapping[str, Size] = table(by="none", default_factory=dict, because=_NAME)
 
     def variant(
         self,
@@ -141,18 +148,28 @@ class Model(Part):
         return (*(self.ancestor.lineage if self.ancestor else ()), self)
 
     def diff(self, other: Model) -> list[Row]:
-        """What changes from this model to ``other``, one row per place, with reasons where the lineage has them."""
-        reasons: dict[str, Change] = {}
-        for model in other.lineage:
-            for change in model.changes:
-                reasons.update({path: change for path, _ in change.items()})
-        return list(_rows(self, other, reasons))
+        """What changes from this model to ``other``, one row per place, with reasons where a lineage has them.
+
+        Rows are ordered by axis, those of one change together. A model that ``other`` descends from, or that descends
+        from it, gives its reasons; what both have in common gives none.
+        """
+        return sorted(_rows(self, other), key=lambda row: (AXES.index(row.axis), row.change, row.path))
 
 
 COMPARED = ("architecture", "tokenizer", "objective", "recipe")
+AXES: tuple[Axis, ...] = (OBJECTIVE, TOKENIZER, POSITIONS, MECHANISM, COMPRESSION, BUDGET, TRAINING)
 
 
-def _rows(a: Model, b: Model, reasons: Mapping[str, Change]) -> Iterator[Row]:
+@dataclasses.dataclass(frozen=True)
+class _Reason:
+    change: Change
+    by: str
+    undone: bool
+
+
+def _rows(a: Model, b: Model) -> Iterator[Row]:
+    reasons = _reasons(a, b)
+    sizes = {path for model in (a, b) for size in model.sizes.values() for path in size.set}
     before = {k: v for field in COMPARED for k, v in leaves(getattr(a, field), field)}
     after = {k: v for field in COMPARED for k, v in leaves(getattr(b, field), field)}
     whole: list[str] = []
@@ -164,16 +181,47 @@ def _rows(a: Model, b: Model, reasons: Mapping[str, Change]) -> Iterator[Row]:
             continue
         if isinstance(old, type) or isinstance(new, type):
             whole.append(path)
-        change = reasons.get(path) or next(
-            (c for p, c in reasons.items() if p.startswith(f"{path}.") or path.startswith(f"{p}.")), None
-        )
-        yield Row(
-            path,
-            _at(a, path),
-            _at(b, path),
-            axis=change.axis if change else None,
-            why=change.why if change else "",
-        )
+        found = _reason(path, reasons)
+        if found is None:
+            sized = path in sizes
+            axis = BUDGET if sized else _axis(path)
+            why, group = ("published size", "sizes") if sized else ("", path)
+            yield Row(path, _at(a, path), _at(b, path), axis, why, change=group)
+        else:
+            change = found.change
+            yield Row(
+                path, _at(a, path), _at(b, path), change.axis, change.why, change.relieves, found.by, change.path,
+                found.undone,
+            )  # fmt: skip
+
+
+def _reasons(a: Model, b: Model) -> dict[str, _Reason]:
+    """Every path that a change between the two sets; those on the way to ``b`` win over those on the way back."""
+    found: dict[str, _Reason] = {}
+    for start, end, undone in ((b, a, True), (a, b, False)):
+        common = {id(model.changes) for model in start.lineage if model.changes}
+        for model in end.lineage:
+            if id(model.changes) not in common:
+                for change in model.changes:
+                    found.update({path: _Reason(change, model.name, undone) for path, _ in change.items()})
+    return found
+
+
+def _reason(path: str, reasons: Mapping[str, _Reason]) -> _Reason | None:
+    """The reason given for ``path``, or for the nearest place above it, or below it."""
+    above = [at for at in reasons if path == at or path.startswith(f"{at}.")]
+    below = [at for at in reasons if at.startswith(f"{path}.")]
+    return reasons[max(above, key=len)] if above else reasons[min(below, key=len)] if below else None
+
+
+def _axis(path: str) -> Axis:
+    """The axis of a place that no lineage explains."""
+    first = {"tokenizer": TOKENIZER, "objective": OBJECTIVE, "recipe": TRAINING}.get(path.partition(".")[0])
+    if first is not None:
+        return first
+    if "positions" in path.split("."):
+        return POSITIONS
+    return TRAINING if path.endswith(("dropout", "eps")) else MECHANISM
 
 
 def _at(model: Model, path: str) -> object:

@@ -19,6 +19,7 @@ from variorum.spec.feedforward import Experts
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.positions import Learned
+from variorum.spec.recipe import Objective
 from variorum.spec.shapes import Named, forward
 from variorum.spec.state import Held, bytes_each, cache
 
@@ -193,6 +194,18 @@ def longest(model: Model) -> int | None:
     """The tokens that its position table has rows for; ``None`` where positions are computed."""
     tables = [s.input.positions for s in model.architecture.stacks.values() if isinstance(s.input.positions, Learned)]
     return min((table.rows - table.offset for table in tables), default=None)
+
+
+def supervised_share(objective: Objective) -> float | None:
+    """The share of a text's tokens that give a loss; ``None`` where the spec does not say.
+
+    A distilled student imitates its teacher at every token.
+    """
+    if objective.kind in ("causal_lm", "replaced_token", "distillation"):
+        return 1.0
+    if objective.kind in ("masked_lm", "span_corruption") and objective.masking is not None:
+        return objective.masking.rate
+    return None
 
 
 def checked_context(model: Model, context: int | None) -> int:
