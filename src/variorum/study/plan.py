@@ -1,0 +1,253 @@
+"""The plan: what will run, what it will cost on this machine, and whether it fits.
+
+Costs come from a few real steps of every arm, run as the cells will be run: side by side, with the same
+threads. A plan that does not fit memory, disk or the time allowed is refused before anything is computed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from variorum.errors import OverBudget
+from variorum.study.cells import Cell
+from variorum.study.design import Study
+from variorum.study.progress import clock
+
+DISK_PER_CELL = 256 * 1024
+"""Bytes one cell's result may take; the largest seen was 60 KiB."""
+DISK_FIXED = 32 * 1024**2
+"""Bytes for tokenised data and the report."""
+SLOWER = 1.15
+"""Upper end of the time band over the slowest measured steps: neighbours, caches, temperature."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A few real steps of one arm.
+
+    Attributes:
+        step_seconds: each measured step, the warm-up left out. fixed_seconds: building and scoring of one cell.
+        peak_bytes: resident memory of the worker at its height. parameters: trained numbers.
+    """
+
+    step_seconds: tuple[float, ...]
+    fixed_seconds: float
+    peak_bytes: int
+    parameters: int
+
+    def seconds(self, steps: int) -> tuple[float, float, float]:
+        """Low, middle and high estimate for a cell of ``steps`` steps."""
+        ordered = sorted(self.step_seconds)
+        middle = ordered[len(ordered) // 2]
+        return (
+            ordered[0] * steps + self.fixed_seconds,
+            middle * steps + self.fixed_seconds,
+            (ordered[-1] * steps + self.fixed_seconds) * SLOWER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Studies, their cells, which are already there, and the measured cost of the others."""
+
+    studies: tuple[Study, ...]
+    cells: tuple[Cell, ...]
+    cached: frozenset[str]
+    measured: Mapping[tuple[str, str], Measured]
+    workers: int
+    threads: int
+    out: Path
+
+    @property
+    def pending(self) -> tuple[Cell, ...]:
+        """Cells that must be computed, the costliest first, so that the last ones end together."""
+        todo = [cell for cell in self.cells if cell.key not in self.cached]
+        return tuple(sorted(todo, key=lambda cell: (cell.seed, -self.expected(cell))))
+
+    def expected(self, cell: Cell) -> float:
+        """Expected seconds of a cell."""
+        found = self.measured.get((cell.study, cell.arm))
+        return found.seconds(cell.steps)[1] if found else 1.0
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Seconds the pending cells take, low and high, on this plan's workers."""
+        todo = [(cell, self.measured[cell.study, cell.arm].seconds(cell.steps)) for cell in self.pending]
+        longest = max((high for _, (_, _, high) in todo), default=0.0)
+        low = sum(s[0] for _, s in todo) / self.workers
+        high = sum(s[2] for _, s in todo) / self.workers
+        return low, max(high + longest / 2, longest) if todo else 0.0
+
+    @property
+    def memory(self) -> int:
+        """Bytes at the height of the run: every worker at its costliest arm."""
+        return self.workers * max((m.peak_bytes for m in self.measured.values()), default=0)
+
+    @property
+    def disk(self) -> int:
+        """Bytes to be written."""
+        return DISK_FIXED + DISK_PER_CELL * len(self.pending)
+
+    def check(self, *, time_limit: float | None, memory: int | None = None, disk: int | None = None) -> None:
+        """Refuse what does not fit.
+
+        Args:
+            time_limit: seconds allowed, None for any.
+            memory, disk: bytes available; read from the machine where not given.
+
+        Raises:
+            OverBudget: with what is needed, what is there, and what would fit.
+        """
+        have_memory = available_memory() if memory is None else memory
+        have_disk = free_space(self.out) if disk is None else disk
+        if have_memory is not None and self.memory > have_memory:
+            raise OverBudget(
+                f"needs {gib(self.memory)} of memory, {gib(have_memory)} is available",
+                where="study plan",
+                remedy="run fewer workers (--workers 1)",
+            )
+        if self.disk > have_disk:
+            raise OverBudget(
+                f"needs {gib(self.disk)} of disk, {gib(have_disk)} is free",
+                where=str(self.out),
+                remedy="choose another --out",
+            )
+        if time_limit is not None and self.band[1] > time_limit:
+            fewer = max(1, int(min(cell.steps for cell in self.pending) * time_limit / self.band[1]))
+            raise OverBudget(
+                f"takes up to {clock(self.band[1])}, {clock(time_limit)} is allowed",
+                where="study plan",
+                remedy=f"about --steps {fewer} fits, or allow more with --time-limit",
+            )
+
+
+def render(plan: Plan) -> str:
+    """The plan as plain text, printed before anything runs."""
+    lines: list[str] = []
+    for study in plan.studies:
+        cells = [cell for cell in plan.cells if cell.study == study.name]
+        lines += [study.title, f"  {study.question}", f"  budget   {study.budget}", f"  items    {study.items}"]
+        better = "lower" if study.metric.lower_is_better else "higher"
+        lines.append(f"  measure  {study.metric.name} ({study.metric.unit}), {better} is better")
+        looks = " or ".join(map(str, study.looks))
+        lines.append(f"  seeds    {', '.join(map(str, study.seeds))}; read once, at {looks} seeds")
+        lines.append(f"  level    {level(study)}")
+        lines += [f"  claim    {claim.name}" for claim in study.claims]
+        lines += [f"  equal    {line}" for line in study.equal]
+        lines += [f"  unequal  {line}" for line in study.unequal]
+        lines.append("")
+        lines += _cost_table(plan, study, cells)
+        lines.append("")
+    lines.append(summary(plan))
+    return "\n".join(lines)
+
+
+def level(study: Study) -> str:
+    """How the level of each interval comes about."""
+    looks = f"{len(study.looks)} look{'s' if len(study.looks) > 1 else ''}"
+    return f"α = 0.05 / ({study.family} claims × {looks}) = {study.alpha:.4f} for each interval"
+
+
+def _cost_table(plan: Plan, study: Study, cells: Sequence[Cell]) -> list[str]:
+    width = max(len(arm.title) for arm in study.arms)
+    lines = [f"  {'arm':{width}}  {'cells':>11}  {'parameters':>11}  {'s/step':>7}  {'s/cell':>7}"]
+    for arm in study.arms:
+        mine = [cell for cell in cells if cell.arm == arm.name]
+        ready = sum(cell.key in plan.cached for cell in mine)
+        count = f"{len(mine)}" + (f" ({ready} ready)" if ready else "")
+        found = plan.measured.get((study.name, arm.name))
+        if found is None:
+            lines.append(f"  {arm.title:{width}}  {count:>11}  {'–':>11}  {'–':>7}  {'–':>7}")
+            continue
+        middle = sorted(found.step_seconds)[len(found.step_seconds) // 2]
+        cost = found.seconds(mine[0].steps)[1]
+        lines.append(f"  {arm.title:{width}}  {count:>11}  {found.parameters:>11,}  {middle:>7.3f}  {cost:>7.1f}")
+    return lines
+
+
+def summary(plan: Plan) -> str:
+    """One line: cells, time band, memory, disk."""
+    ready = len(plan.cells) - len(plan.pending)
+    if not plan.pending:
+        return f"{len(plan.cells)} cells, all ready: nothing to compute."
+    low, high = plan.band
+    return (
+        f"{len(plan.pending)} cells to compute"
+        + (f" ({ready} ready)" if ready else "")
+        + f": {clock(low)} to {clock(high)} on "
+        f"{plan.workers} worker{'s' * (plan.workers > 1)} of {plan.threads} thread{'s' * (plan.threads > 1)}, "
+        f"memory {gib(plan.memory)}, disk up to {gib(plan.disk)}."
+    )
+
+
+def gib(size: int) -> str:
+    """Bytes for people."""
+    return f"{size / 1024**3:.1f} GiB" if size >= 1024**3 else f"{size / 1024**2:.0f} MiB"
+
+
+def free_space(folder: Path) -> int:
+    """Free bytes on the disk that will hold ``folder``, which need not exist yet."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def available_memory() -> int | None:
+    """Bytes that can be had without swapping, inside this container's limit; None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            have = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    try:
+        with (
+            open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit,
+            open("/sys/fs/cgroup/memory.current", encoding="ascii") as used,
+        ):
+            have = min(have, int(limit.read()) - int(used.read()))
+    except (OSError, ValueError):
+        pass  # no limit
+    return have
+
+
+def default_workers() -> int:
+    """Cells side by side: one per core this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, usable)
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """The plan for programs."""
+    low, high = plan.band
+    return {
+        "cells": len(plan.cells),
+        "to_compute": len(plan.pending),
+        "seconds": [low, high],
+        "memory_bytes": plan.memory,
+        "disk_bytes": plan.disk,
+        "workers": plan.workers,
+        "threads": plan.threads,
+        "studies": [
+            {
+                "name": study.name,
+                "question": study.question,
+                "budget": study.budget,
+                "items": study.items,
+                "seeds": study.seeds,
+                "looks": study.looks,
+                "alpha": study.alpha,
+                "claims": [claim.name for claim in study.claims],
+                "equal": study.equal,
+                "unequal": study.unequal,
+                "arms": [
+                    {"name": arm.name, "title": arm.title, "measured": plan.measured.get((study.name, arm.name))}
+                    for arm in study.arms
+                ],
+            }
+            for study in plan.studies
+        ],
+    }

@@ -1,0 +1,85 @@
+"""A finding as JSON: the declared design, figures, judgements with their sentences, every cell's curve and losses."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Any
+
+from variorum import __version__
+from variorum.study import words
+from variorum.study.analysis import Outcome
+from variorum.study.cells import code_digest
+from variorum.study.design import Study
+from variorum.study.quickstart import Finding
+from variorum.study.statistics import Judgement
+
+
+def as_json(finding: Finding, command: str) -> dict[str, Any]:
+    """The finding for programs: declared design, figures, judgements, cells."""
+    return {
+        "budget_note": words.AT_BUDGET,
+        "opening": words.opening(finding.outcomes),
+        "command": command,
+        "versions": {"variorum": __version__, "torch": metadata.version("torch"), "code": code_digest()},
+        "studies": [_study_json(outcome) for outcome in finding.outcomes],
+        "failures": [{"cell": name, "cause": cause} for name, cause in finding.failures],
+    }
+
+
+def _study_json(outcome: Outcome) -> dict[str, Any]:
+    study = outcome.study
+    return {
+        "name": study.name,
+        "title": study.title,
+        "question": study.question,
+        "budget": study.budget,
+        "items": study.items,
+        "metric": {
+            "name": study.metric.name,
+            "unit": study.metric.unit,
+            "lower_is_better": study.metric.lower_is_better,
+        },
+        "seeds": study.seeds,
+        "looks": study.looks,
+        "alpha": study.alpha,
+        "equal": study.equal,
+        "unequal": study.unequal,
+        "arms": [
+            {
+                "name": figure.arm,
+                "title": study.arm(figure.arm).title,
+                "mean": figure.mean,
+                "by_seed": {str(seed): value for seed, value in figure.by_seed.items()},
+                "by_class": dict(zip(outcome.truth.classes, figure.by_class, strict=True)) if outcome.truth else {},
+                "apparatus": [vars(reading) for reading in study.arm(figure.arm).apparatus],
+            }
+            for figure in outcome.figures
+        ],
+        "claims": [_claim_json(study, judgement) for judgement in outcome.judgements],
+        "not_judged": [claim.name for claim in outcome.unjudged],
+        "missing": outcome.missing,
+        "cells": [
+            {"arm": arm, "seed": seed, "curve": r.curve, "losses": r.losses, "facts": r.facts}
+            for (arm, seed), r in sorted(outcome.results.items())
+        ],
+    }
+
+
+def _claim_json(study: Study, judgement: Judgement) -> dict[str, Any]:
+    return {
+        "claim": judgement.claim.name,
+        "better": judgement.claim.better,
+        "worse": judgement.claim.worse,
+        "margin": judgement.claim.margin,
+        "verdict": judgement.verdict,
+        "sentence": words.line(study, judgement).sentence,
+        "gain": judgement.gain,
+        "low": judgement.low,
+        "high": judgement.high,
+        "alpha": judgement.alpha,
+        "seeds": judgement.seeds,
+        "items": judgement.items,
+        "detectable": judgement.detectable,
+        "seeds_to_decide": judgement.seeds_to_decide,
+        "gain_by_seed": judgement.by_seed,
+    }
