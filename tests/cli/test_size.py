@@ -1,0 +1,103 @@
+"""``size`` tells what a model costs in full, several side by side, and what fits a memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.verbs import answered, listed, refused, said
+from variorum.family import find
+from variorum.spec.size import size
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_one_model_is_told_in_full(capsys: Capture) -> None:
+    text = said(capsys, "size", "llama-3-8b", "--context", "8192", "--batch", "4")
+    for fact in ("8,030,261,248", "14.96 GiB", "131,072 B", "4.00 GiB", "decoder 0–31"):
+        assert fact in text
+
+
+def test_several_stand_in_a_table(capsys: Capture) -> None:
+    lines = said(capsys, "size", "bert", "ALBERT", "t5-base").splitlines()
+    assert len(lines) == 4
+    assert [line.split()[0] for line in lines[1:]] == ["bert", "albert", "t5-base"]
+
+
+def test_data_are_those_of_the_function(capsys: Capture) -> None:
+    found = answered(capsys, "size", "mixtral-8x7b", "--context", "100", "--batch", "2", "--dtype", "float32")
+    expected = size(find("mixtral-8x7b"), context=100, batch=2, dtype="float32")
+    assert found["parameters"] == expected.parameters
+    assert (found["active"], found["flops"], found["cache"]) == (expected.active, expected.flops, expected.cache)
+    assert len(found["layers"]) == 32
+    assert sum(term["value"] for term in found["terms"] if term["of"] == "cache") == found["cache"]
+
+
+def test_lines_are_models(capsys: Capture) -> None:
+    assert [row["name"] for row in listed(capsys, "size", "bert", "gpt2")] == ["bert", "gpt2"]
+    assert [row["name"] for row in listed(capsys, "size", "bert")] == ["bert"]
+
+
+def test_each_term_has_its_formula(capsys: Capture) -> None:
+    text = said(capsys, "size", "llama-2-7b", "--formulas")
+    for formula in ("32 × 4,096 × 4,096", "32 × 2·D·H·d", "32 × 2·T·H·d", "32 × B·K·T·d·2", "2·D·V"):
+        assert formula in text
+    assert "min(T, 4096)" in said(capsys, "size", "mistral", "--formulas", "--context", "8192")
+
+
+@pytest.mark.parametrize(("head", "count"), [("none", 108_891_648), ("masked_lm", 109_514_298)])
+def test_the_head_is_chosen(capsys: Capture, head: str, count: int) -> None:
+    model = "bge-base-en-v1.5" if head == "masked_lm" else "electra-base-discriminator"
+    assert answered(capsys, "size", model, "--head", head)["parameters"] == count
+
+
+def test_layers_that_agree_share_a_line(capsys: Capture) -> None:
+    lines = said(capsys, "size", "gemma-2-9b", "--context", "8192").splitlines()
+    assert [line.split("  ")[0] for line in lines[-2:]] == ["decoder 0–40 by 2", "decoder 1–41 by 2"]
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("Llama-2-7B", 23_446), ("llama-3-8b", 74_075)])
+def test_fit_finds_the_longest_context(capsys: Capture, model: str, tokens: int) -> None:
+    assert f"24.00 GiB holds {tokens:,} tokens" in said(capsys, "size", model, "--fit", "24GiB")
+    assert answered(capsys, "size", model, "--fit", "24GiB")["context"] == tokens
+
+
+def test_fit_finds_the_largest_batch(capsys: Capture) -> None:
+    found = answered(capsys, "size", "llama-2-7b", "--fit", "24GiB", "--context", "4096")
+    assert (found["solved"], found["batch"]) == ("batch", 5)
+    assert "holds 5 sequences of 4,096 tokens" in said(
+        capsys, "size", "llama-2-7b", "--fit", "24GiB", "--context", "4096"
+    )
+
+
+def test_fit_takes_a_batch_and_a_narrower_type(capsys: Capture) -> None:
+    alone = answered(capsys, "size", "llama-2-7b", "--fit", "24GiB")["context"]
+    four = answered(capsys, "size", "llama-2-7b", "--fit", "24GiB", "--batch", "4")["context"]
+    assert four == alone // 4
+    assert answered(capsys, "size", "llama-2-7b", "--fit", "24GiB", "--dtype", "int8")["context"] > 2 * alone
+
+
+def test_fit_says_what_the_limit_is_when_it_is_not_memory(capsys: Capture) -> None:
+    text = said(capsys, "size", "gpt2", "mistral", "modernbert", "--fit", "24GiB")
+    assert "1,024 tokens, all that its position table has" in text
+    assert "its cache stops growing" in text
+    assert "it keeps no cache" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["size"], 2, "no model is named"),
+        (["size", "nosuch"], 3, "variorum tree"),
+        (["size", "berd"], 3, "did you mean bert"),
+        (["size", "bert", "--head", "masked_ml"], 3, "did you mean masked_lm"),
+        (["size", "bert", "--context", "600"], 2, "600 tokens are more than the 512"),
+        (["size", "bert", "--dtype", "float8"], 2, "unknown dtype"),
+        (["size", "llama-2-7b", "--fit", "8GiB"], 5, "does not fit"),
+        (["size", "llama-2-7b", "--fit", "lots"], 2, "write it like 24GiB"),
+        (["size", "gpt-4"], 3, "not disclosed"),
+    ],
+)
+def test_what_cannot_be_is_one_line(capsys: Capture, words: list[str], code: int, part: str) -> None:
+    got, line = refused(capsys, *words)
+    assert got == code
+    assert part in line
