@@ -18,7 +18,7 @@ FLOORS = (
     ("text", "parts"),
     ("attention",),
     ("model",),
-    ("build",),
+    ("builder",),
     ("checkpoint",),
     ("inference",),
     ("face",),

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from variorum import build as building
-from variorum import checkpoint
+from variorum import builder, checkpoint
 from variorum.inference import encode, generate
 from variorum.model import Model as Core
 from variorum.spec.model import Model as Spec
@@ -70,5 +69,5 @@ def load(directory: str | Path, **options: Any) -> Model:
 
 
 def build(spec: Spec, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:
-    """A fresh model from a spec; see :func:`variorum.build.build`."""
-    return cast(Model, building.build(spec, head=head, seed=seed, kind=Model))
+    """A fresh model from a spec; see :func:`variorum.builder.build`."""
+    return cast(Model, builder.build(spec, head=head, seed=seed, kind=Model))

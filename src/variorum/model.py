@@ -72,7 +72,7 @@ class Stack(nn.Module):
         """Bind the parameters of shared layers to their owners'."""
         for index, layer in enumerate(self.layers):
             for what in ("attention", "feedforward"):
-                owner = self.layers[self.spec.owner(index, what)]  # type: ignore[arg-type]
+                owner = self.layers[self.spec.owner(index, what)]
                 if owner is not layer:
                     for part in (what, f"{what}_norms"):
                         _bind(getattr(layer, part), getattr(owner, part))
@@ -156,7 +156,8 @@ class Model(nn.Module):
         for name in heads:
             if name not in arch.heads:
                 raise NotFound(
-                    f"{model.name} has no head {name!r}", remedy=nearest(name, arch.heads) or f"it has {', '.join(arch.heads)}"
+                    f"{model.name} has no head {name!r}",
+                    remedy=nearest(name, arch.heads) or f"it has {', '.join(arch.heads)}",
                 )
         self.spec, self.head_names, self.backend = model, tuple(heads), "auto"
         self.tokenizer: Any = None
@@ -177,11 +178,14 @@ class Model(nn.Module):
         for name, stack in arch.stacks.items():
             getattr(self, name).share()
             if stack.input.tie is not None:
-                getattr(self, name).input.table.weight = self.get_submodule(stack.input.tie).weight
+                self.get_submodule(f"{name}.input.table").register_parameter("weight", self._table(stack.input.tie))
         for name, head in self.heads.items():
             tie = getattr(arch.heads[name], "tie", None)
             if tie is not None:
-                head.project.weight = self.get_submodule(tie).weight
+                head.get_submodule("project").register_parameter("weight", self._table(tie))
+
+    def _table(self, path: str) -> nn.Parameter:
+        return self.get_parameter(f"{path}.weight")
 
     def named_tensors(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Every trained tensor once, by canonical name, in the inventory's order."""
@@ -221,33 +225,29 @@ class Model(nn.Module):
         self._refuse(token_type_ids=token_type_ids, perm_mask=perm_mask, target_mapping=target_mapping, memory=memory,
                      decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask)  # fmt: skip
         trace = self._trace(output_hidden_states, output_attentions, labels)
-        encoded = cross = new = memory_out = None
-        if arch.encoder is not None:
-            if cache is None or cache.encoded is None:
-                x, new, memory_out = self._encode(
-                    input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
-                    memory, trace,
-                )  # fmt: skip
-                encoded, order = x, new.k_order
-                if cache is not None:
-                    cache.encoded, cache.encoded_order, cache.padded = x, order, new.padded
-            else:
-                encoded, order = cache.encoded, cache.encoded_order
-        if arch.decoder is not None:
-            ids, mask = (decoder_input_ids, decoder_attention_mask) if encoded is not None else (input_ids, attention_mask)
-            if encoded is not None and ids is None:
+        encoded: Tensor | None = None
+        memory_out = None
+        if arch.encoder is None:
+            x, new = self._write(input_ids, inputs_embeds, attention_mask, position_ids, None, None, cache, trace)
+        elif cache is not None and cache.encoded is not None:
+            encoded, order = cache.encoded, cache.encoded_order
+        else:
+            x, new, memory_out = self._encode(
+                input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
+                memory, trace,
+            )  # fmt: skip
+            encoded, order = x, new.k_order
+            if cache is not None:
+                cache.encoded, cache.encoded_order = x, order
+        if arch.decoder is not None and encoded is not None:
+            ids, mask = decoder_input_ids, decoder_attention_mask
+            if ids is None:
                 # Heads that read the decoder see the text itself, one step late.
                 writes = "seq2seq_lm" in self.head_names
                 ids, mask = self._shifted(labels if writes else input_ids), mask if writes else attention_mask
-            vectors = self._vectors(self.decoder, ids, None if encoded is not None else inputs_embeds)
-            new = self._where(arch.decoder, ids, vectors, mask, position_ids if encoded is None else None, None, cache)
-            if encoded is not None:
-                cross = Where(new.q_positions, order, new.q_order, order, padded=True)
-            encoder_trace, trace = trace, self._trace(output_hidden_states, output_attentions, labels)
-            trace.routing = encoder_trace.routing
-            x, _ = self.decoder(
-                vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, backend=self.backend
-            )
+            routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, labels)
+            trace.routing = routing
+            x, new = self._write(ids, None, mask, None, encoded, order, cache, trace)
         out = Output(
             x, hidden_states=trace.hidden_states, attentions=trace.attentions, cache=cache, memory=memory_out,
             cross_attentions=trace.cross_attentions,
@@ -312,7 +312,7 @@ class Model(nn.Module):
     def _vectors(self, stack: Stack, ids: Tensor | None, embeds: Tensor | None) -> Tensor:
         if (ids is None) == (embeds is None):
             raise UsageError("a model needs ids or vectors", remedy="give input_ids or inputs_embeds, not both")
-        return stack.input.table(ids) if embeds is None else embeds  # type: ignore[no-any-return]
+        return stack.input.table(ids) if embeds is None else embeds
 
     def _where(
         self, stack: spec.Stack, ids: Tensor | None, vectors: Tensor, mask: Tensor | None,
@@ -326,10 +326,23 @@ class Model(nn.Module):
         if position_ids is not None:
             positions = position_ids
         elif ids is not None and getattr(stack.input.positions, "count", "mask") == "ids":
-            positions = order_from_mask(ids != stack.input.pad_id, length, device)
+            positions = order_from_mask(ids.ne(stack.input.pad_id or 0), length, device)
         return Where(
             positions, positions, order, order, q_segments=segments, k_segments=segments, padded=mask is not None
         )
+
+    def _write(
+        self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, position_ids: Tensor | None,
+        encoded: Tensor | None, order: Tensor | None, cache: Cache | None, trace: Trace,
+    ) -> tuple[Tensor, Where]:  # fmt: skip
+        """The decoder, on its own or over ``encoded`` [B, S, D] whose slots stand at ``order`` [B or 1, S]."""
+        stack = self.spec.architecture.decoder
+        assert stack is not None
+        vectors = self._vectors(self.decoder, ids, embeds)
+        new = self._where(stack, ids, vectors, mask, position_ids, None, cache)
+        cross = None if order is None else Where(new.q_positions, order, new.q_order, order)
+        x, _ = self.decoder(vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, backend=self.backend)
+        return x, new
 
     def _encode(
         self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, segments: Tensor | None,
@@ -341,9 +354,7 @@ class Model(nn.Module):
         vectors = self._vectors(self.encoder, ids, embeds)
         where = self._where(stack, ids, vectors, mask, position_ids, segments)
         if perm_mask is None and targets is None:
-            x, kept = self.encoder(
-                vectors, where, trace, segments=segments, memory=memory, backend=self.backend
-            )
+            x, kept = self.encoder(vectors, where, trace, segments=segments, memory=memory, backend=self.backend)
             return x, where, kept
         content, query = streams(where, perm_mask, targets, self.encoder.input.query_vector, len(vectors))
         x, kept = self.encoder(

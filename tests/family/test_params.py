@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from variorum.build import empty
+from variorum.builder import empty
 from variorum.family import find
 from variorum.spec.model import Model
 from variorum.spec.size import size

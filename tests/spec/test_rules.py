@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.spec.shrunk import ALL
-from variorum.build import build
+from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.family import find, models
 from variorum.spec.architecture import At, Convolution, Pooler, Sharing

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.spec.shrunk import ALL
-from variorum.build import build
+from variorum.builder import build
 from variorum.model import Model
 from variorum.spec.shapes import forward, keys_seen
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.spec.shrunk import ALL
 from variorum.attention.cache import Cache
-from variorum.build import build
+from variorum.builder import build
 from variorum.errors import NotFound, OverBudget, UsageError
 from variorum.family import find
 from variorum.spec.architecture import Sharing

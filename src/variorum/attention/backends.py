@@ -36,9 +36,7 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor | None]: ...
 
 
-def eager(
-    q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where
-) -> tuple[Tensor, Tensor | None]:
+def eager(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where) -> tuple[Tensor, Tensor | None]:
     """The definition, in the inputs' precision (softmax in float32 or better)."""
     repeats = q.shape[1] // k.shape[1]
     if repeats > 1:
@@ -59,9 +57,7 @@ def eager(
     return F.dropout(maps, scores.dropout, scores.dropout > 0) @ v, maps
 
 
-def sdpa(
-    q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where
-) -> tuple[Tensor, Tensor | None]:
+def sdpa(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where) -> tuple[Tensor, Tensor | None]:
     """torch's fused attention. No softcap, no maps.
 
     Raises:

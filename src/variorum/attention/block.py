@@ -52,7 +52,7 @@ class Block(nn.Module):
             )
             if trace.attentions is not None:
                 trace.attentions.append(maps)
-            return out  # type: ignore[no-any-return]
+            return out
 
         x = self._around(x, attend, norms)
         if self.cross is not None and encoded is not None and cross_where is not None:
@@ -88,4 +88,4 @@ def _norms(layout: spec.Layout, places: tuple[str, ...], width: int) -> nn.Modul
 
 
 def _norm(norms: nn.ModuleDict, place: str, x: Tensor) -> Tensor:
-    return norms[place](x) if place in norms else x  # type: ignore[no-any-return]
+    return norms[place](x) if place in norms else x

@@ -80,9 +80,7 @@ class Cache:
             self.order = _joined(self.order, new.k_order)
             self.positions = _joined(self.positions, new.k_positions)
         self.padded = self.padded or new.padded
-        return dataclasses.replace(
-            new, k_order=self.order, k_positions=self.positions, padded=self.padded, memo={}
-        )
+        return dataclasses.replace(new, k_order=self.order, k_positions=self.positions, padded=self.padded, memo={})
 
 
 def _joined(old: Tensor, new: Tensor) -> Tensor:

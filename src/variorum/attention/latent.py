@@ -56,5 +56,5 @@ class LatentAttention(nn.Module):
 
     def _queries(self, x: Tensor) -> Tensor:
         if self.spec.query_rank is None:
-            return self.query(x)  # type: ignore[no-any-return]
-        return self.query_up(self.query_norm(self.query_down(x)))  # type: ignore[no-any-return]
+            return self.query(x)
+        return self.query_up(self.query_norm(self.query_down(x)))

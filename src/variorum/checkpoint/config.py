@@ -39,9 +39,9 @@ def read_config(config: Mapping[str, Any], where: str = "config.json") -> tuple[
         DamagedFile: a value that makes no sense, or that this engine does not implement.
     """
     dialect = dialect_of(config, where)
-    for key, must in dialect.required.items():
-        if key in config and config[key] != must:
-            raise DamagedFile(f"{key} is {config[key]!r}, only {must!r} is implemented", where=where)
+    for name, must in dialect.required.items():
+        if name in config and config[name] != must:
+            raise DamagedFile(f"{name} is {config[name]!r}, only {must!r} is implemented", where=where)
     try:
         values: dict[str, object] = {}
         for key in dialect.keys:
@@ -63,7 +63,12 @@ def _read(key: Key, config: Mapping[str, Any], base: Model) -> dict[str, object]
     number = isinstance(known, int | float) and not isinstance(known, bool)
     if number and value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a number")
-    if isinstance(known, int) and number and value is not None and (not isinstance(value, int) or value < 0 or value > 2**40):
+    if (
+        isinstance(known, int)
+        and number
+        and value is not None
+        and (not isinstance(value, int) or value < 0 or value > 2**40)
+    ):
         raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a usable size")
     return dict.fromkeys(key.paths, value)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variorum.build import assign, empty, initial
+from variorum.builder import assign, empty, initial
 from variorum.checkpoint import files, manifest
 from variorum.checkpoint.config import heads_of, read_config
 from variorum.checkpoint.weights import Step, plan
@@ -71,14 +71,27 @@ def load(
     spec, dialect = read_config(config, str(root / "config.json"))
     heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
     model = empty(spec, heads, kind=kind)
-    source = files.TensorFiles(root)
     origin = Origin(root, dialect, config, "", verified)
-    values = _values(_Reading(source, spec, heads, origin, fresh_head))
+    values = read_weights(spec, heads, origin, fresh_head=fresh_head)
     assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
     model.origin, model.backend = origin, backend
     if tokenizer:
         model.tokenizer = _tokenizer(root, spec)
     return model.eval()
+
+
+def read_weights(
+    spec: Spec, heads: Sequence[str], origin: Origin, *, fresh_head: bool = False
+) -> dict[str, Tensor]:  # fmt: skip
+    """Canonical name -> tensor for all that ``spec`` with ``heads`` holds, as views of the files where possible.
+
+    ``origin`` says where and in which dialect to read; what was found there is noted in it.
+
+    Raises:
+        NotFound: no weights there.
+        DamagedFile: a tensor is missing, unexpected, misshapen, not finite, or wanted twice.
+    """
+    return _values(_Reading(files.TensorFiles(origin.directory), spec, tuple(heads), origin, fresh_head))
 
 
 def _placed(value: Tensor, dtype: str | torch.dtype | None, device: str) -> Tensor:
@@ -218,4 +231,4 @@ def _check_duplicates(reading: _Reading, values: Mapping[str, Tensor]) -> None:
             )  # fmt: skip
 
 
-__all__ = ["Origin", "UsageError", "load"]
+__all__ = ["Origin", "UsageError", "load", "read_weights"]

@@ -83,14 +83,14 @@ def _compare(path: Path, digest: str, size: int) -> None:
         with path.open("rb") as file:
             found = file.seek(0, 2)
             if found != size:
-                raise DamagedFile(f"expected {size:,} bytes, found {found:,}", where=str(path))
+                raise DamagedFile(f"expected {size:,} bytes by {NAME}, found {found:,}", where=str(path))
             file.seek(0)
             actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise AccessError(f"cannot read ({error.strerror})", where=str(path)) from None
     if actual != digest:
         raise DamagedFile(
-            f"its {size:,} bytes are not those that were saved: expected sha256 {digest[:12]}…, found {actual[:12]}…",
+            f"not as it was saved: expected sha256 {digest} by {NAME}, found {actual}",
             where=str(path),
             remedy="restore the file, or save the model again",
         )

@@ -19,6 +19,8 @@ def disk_tensors(model: Model, values: dict[str, Tensor]) -> dict[str, Tensor]:
     """Canonical tensors of ``model`` (weights, or anything shaped like them) under their published names."""
     origin = model.origin
     dialect = origin.dialect if origin else dialect_for(model.spec)
+    if dialect is None:
+        raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
     prefix = origin.prefix if origin else dialect.prefix_of(model.head_names)
     found = to_disk(plan(dialect, model.spec.architecture, model.head_names, prefix), values)
     if origin is None:
@@ -39,7 +41,7 @@ def save(model: Model, directory: str | Path) -> None:
     origin = model.origin
     dialect = origin.dialect if origin else dialect_for(model.spec)
     if dialect is None:
-        raise UsageError(f"{model.spec.name} has no published layout", remedy="save it as a spec file and weights")
+        raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
     values = {name: p.detach() for name, p in model.named_tensors()}
     config = write_config(model.spec, dialect, dict(origin.config) if origin else {}, model.head_names)
     others = {"config.json": json.dumps(config, indent=2, sort_keys=True).encode() + b"\n"}

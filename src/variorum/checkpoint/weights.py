@@ -79,27 +79,32 @@ def plan(dialect: Dialect, arch: Architecture, heads: Sequence[str], prefix: str
     """Every step for a model with these heads.
 
     Raises:
-        DamagedFile: the dialect has no rule for a tensor of this architecture.
+        DamagedFile: the dialect has no rule for a tensor of this architecture, or one name for two of them.
     """
     wanted = tensors(arch, heads)
     steps: list[Step] = []
     done: set[str] = set()
-    rules = [(dataclasses.replace(r, disk=prefix + r.disk), True) for r in dialect.rules]
-    rules += [(r, False) for r in dialect.heads]
-    for rule, _ in rules:
+    rules = [*(dataclasses.replace(r, disk=prefix + r.disk) for r in dialect.rules), *dialect.heads]
+    for rule in rules:
         for step in _apply(rule, arch, wanted, done):
             steps.append(step)
             done.update(step.ours)
     left = [name for name in wanted if name not in done]
     if left:
         raise DamagedFile(f"the {dialect.model_type} layout has no place for {left[0]} (and {len(left) - 1} more)")
+    taken: dict[str, str] = {}
+    for step in steps:
+        for name in step.disk:
+            if name in taken:
+                raise DamagedFile(f"the {dialect.model_type} layout has only {name} for {taken[name]} and {step.ours[0]}")
+            taken[name] = step.ours[0]
     return steps
 
 
 def _apply(rule: Rule, arch: Architecture, wanted: Mapping[str, Shape], done: set[str]) -> Iterator[Step]:
     groups: dict[tuple[tuple[tuple[str, str], ...], str], dict[int, str]] = defaultdict(dict)
-    for number, ours in enumerate(rule.ours):
-        pattern = re.compile(re.escape(ours).replace(r"\{i\}", r"(?P<i>\d+)") + r"(?P<suffix>\..+)?$")
+    for number, template in enumerate(rule.ours):
+        pattern = re.compile(re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)") + r"(?P<suffix>\..+)?$")
         for name in wanted:
             match = None if name in done else pattern.match(name)
             if match:
@@ -108,7 +113,7 @@ def _apply(rule: Rule, arch: Architecture, wanted: Mapping[str, Shape], done: se
     for (variables, suffix), names in groups.items():
         if len(names) < len(rule.ours):
             continue
-        ours = tuple(names[number] for number in range(len(rule.ours)))
+        ours = tuple(names[number] for number in sorted(names))
         values = _places(arch, ours[0], dict(variables))
         disk = _disk_names(rule, values, suffix, wanted[ours[0]])
         if disk is None:
@@ -127,9 +132,7 @@ def _places(arch: Architecture, name: str, variables: dict[str, str]) -> dict[st
     return values
 
 
-def _disk_names(
-    rule: Rule, values: Mapping[str, object], suffix: str, shape: Shape
-) -> tuple[str, ...] | None:
+def _disk_names(rule: Rule, values: Mapping[str, object], suffix: str, shape: Shape) -> tuple[str, ...] | None:
     needed = set(re.findall(r"\{(\w+)\}", rule.disk)) - {"j"}
     if not needed <= values.keys():
         return None

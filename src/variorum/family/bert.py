@@ -174,8 +174,7 @@ DISTILBERT = BERT.variant(
 def _electra(size: str, width: int, depth: int, heads: int, rank: int | None, published: float) -> Size:
     head = Transform(activation="gelu", width=rank or width, norm=NORM)
     return Size(
-        shape(width, depth, heads, vocab=30_522, input__rank=rank)
-        | {"architecture.heads.masked_lm.transform": head},
+        shape(width, depth, heads, vocab=30_522, input__rank=rank) | {"architecture.heads.masked_lm.transform": head},
         f"google/electra-{size}",
         published,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from variorum.family.gpt import LLAMA, STACK, TABLE, shape
 from variorum.spec.architecture import At, sandwich
 from variorum.spec.feedforward import GatedMLP
-from variorum.spec.model import MECHANISM, POSITIONS, TOKENIZER, Change, Size
+from variorum.spec.model import MECHANISM, TOKENIZER, Change, Size
 from variorum.spec.norms import RMSNorm
 from variorum.spec.recipe import Tokenizer
 

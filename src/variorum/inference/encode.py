@@ -16,6 +16,7 @@ from variorum.model import Model
 from variorum.spec.positions import Learned
 
 Pooling = Literal["mean", "first"]
+SPARE = "(spare row)"  # many tables have more rows than their tokenizer has tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +65,15 @@ def tensors(model: Model, batch: Any) -> dict[str, Tensor]:
     """A tokenizer's batch as the inputs this model takes."""
     device = next(model.parameters()).device
     encoder = model.spec.architecture.encoder
-    given = {"input_ids": batch.ids, "attention_mask": batch.attention_mask}
+    given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     if encoder is not None and (encoder.input.segments > 1 or getattr(encoder.positions, "segments", False)):
-        given["token_type_ids"] = batch.type_ids
-    return {name: torch.as_tensor(value, device=device).long() for name, value in given.items()}
+        given["token_type_ids"] = batch.token_type_ids
+    found = {name: torch.as_tensor(value, device=device).long() for name, value in given.items()}
+    if encoder is not None and model.is_decoder:
+        # Reading needs one step of the decoder; what it writes is not looked at.
+        start = model.spec.architecture.main.input.start_id or 0
+        found["decoder_input_ids"] = torch.full((len(batch.input_ids), 1), start, device=device)
+    return found
 
 
 @torch.no_grad()
@@ -84,7 +90,8 @@ def embed(
     for start in range(0, len(order), batch_size):
         which = order[start : start + batch_size]
         given = tensors(model, tokenizer.pad([encodings[i] for i in which]))
-        states = model(**given).last_hidden_state
+        out = model(**given, logits_to_keep=1)
+        states = out.last_hidden_state if out.encoder_last_hidden_state is None else out.encoder_last_hidden_state
         for i, vector in zip(which, _pooled(states, given["attention_mask"], recipe), strict=True):
             rows[i] = vector
     width = model.spec.architecture.width
@@ -126,12 +133,30 @@ def fill_mask(model: Model, text: str, *, top_k: int = 5) -> list[Guess]:
     encoding = tokenizer.encode(text, allow_special_text=True)
     places = [i for i, token in enumerate(encoding.ids) if token == tokenizer.mask_id]
     if not places:
-        raise UsageError("the text has no mask", remedy=f"write {tokenizer.special.get('mask')} where a word is missing")
+        raise UsageError(
+            "the text has no mask", remedy=f"write {tokenizer.special.get('mask')} where a word is missing"
+        )
     logits = model(**tensors(model, tokenizer.pad([encoding]))).logits
     guesses = []
     for number, place in enumerate(places):
         best = logits[0, place].float().softmax(-1).topk(min(top_k, logits.shape[-1]))
         for probability, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            filled = [token if i == place else one for i, one in enumerate(encoding.ids)]
-            guesses.append(Guess(number, tokenizer.id_to_token(token), token, probability, tokenizer.decode(filled)))
+            name = tokenizer.id_to_token(token) if token < tokenizer.vocab_size else SPARE
+            filled = _filled(text, encoding.offsets[place], _word(tokenizer, token))
+            guesses.append(Guess(number, name, token, probability, filled))
     return guesses
+
+
+def _word(tokenizer: Any, token: int) -> str:
+    """A token as it stands in a text; nothing for a spare row of the table, which has no spelling."""
+    if token >= tokenizer.vocab_size:
+        return ""
+    word = str(tokenizer.decode([token], skip_special=False)).strip()
+    return word.removeprefix("##") if tokenizer.kind == "wordpiece" else word
+
+
+def _filled(text: str, span: tuple[int, int], word: str) -> str:
+    """``text`` with ``word`` where the mask was; a mask token may have taken the space before it along."""
+    start, end = span
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    return text[:start] + word + text[end:]

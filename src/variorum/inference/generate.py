@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ def generate(
     stepper = _steps(model, prompts, use_cache=use_cache)
     chosen: Tensor | None = None
     for _ in range(max_new_tokens):
-        logits = stepper.send(chosen) if chosen is not None else next(stepper)
+        logits = next(stepper) if chosen is None else stepper.send(chosen)
         scores = logits.float().log_softmax(-1)
         chosen = scores.argmax(-1)
         for row, token in enumerate(chosen.tolist()):
@@ -75,7 +75,7 @@ def generate(
     return [Written([t for t, _ in row], [p for _, p in row], end) for row, end in zip(rows, done, strict=True)]
 
 
-def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -> Iterator[Tensor]:  # a generator
+def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -> Generator[Tensor, Tensor, None]:
     """Yields next-token logits [B, V]; is sent the chosen tokens [B]."""
     device = next(model.parameters()).device
     ids, mask = _padded(prompts, device)
@@ -90,11 +90,11 @@ def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -
         while True:
             given = written if cache is None else fresh
             out = model(ids, attention_mask=mask, decoder_input_ids=given, cache=cache, logits_to_keep=1)
-            fresh = (yield out.logits[:, -1])[:, None]  # type: ignore[misc]
+            fresh = (yield out.logits[:, -1])[:, None]
             written = torch.cat((written, fresh), 1)
     out = model(ids, attention_mask=mask, cache=cache, logits_to_keep=1)
     while True:
-        fresh = (yield out.logits[:, -1])[:, None]  # type: ignore[misc]
+        fresh = (yield out.logits[:, -1])[:, None]
         if cache is None:
             ids = torch.cat((ids, fresh), 1)
             mask = None if mask is None else torch.cat((mask, mask.new_ones(len(mask), 1)), 1)

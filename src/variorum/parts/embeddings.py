@@ -47,7 +47,7 @@ class TokenInput(nn.Module):
         x = self.norm(x)
         if inputs.mask_padding and real is not None:
             x = x * real[..., None]
-        return self.project(F.dropout(x, inputs.dropout, self.training))  # type: ignore[no-any-return]
+        return self.project(F.dropout(x, inputs.dropout, self.training))
 
     def _rows(self, learned: Learned, positions: Tensor) -> Tensor:
         rows = positions + learned.offset

@@ -23,7 +23,7 @@ class Transform(nn.Module):
         self.norm = build_norm(transform.norm, out)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.activation(self.dense(x)))  # type: ignore[no-any-return]
+        return self.norm(self.activation(self.dense(x)))
 
 
 def _transform(transform: spec.Transform | None, width: int) -> tuple[nn.Module, int]:
@@ -64,7 +64,7 @@ class VocabularyHead(nn.Module):
             x = x * self.spec.scale
         logits = self.project(x)
         cap = self.spec.softcap
-        return logits if cap is None else cap * (logits / cap).tanh()  # type: ignore[no-any-return]
+        return logits if cap is None else cap * (logits / cap).tanh()
 
 
 class SequenceHead(nn.Module):
@@ -79,7 +79,7 @@ class SequenceHead(nn.Module):
     def forward(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
         vector = self._taken(x, order, pooled)
         vector = self.transform(F.dropout(vector, self.spec.transform_dropout, self.training))
-        return self.project(F.dropout(vector, self.spec.dropout, self.training))  # type: ignore[no-any-return]
+        return self.project(F.dropout(vector, self.spec.dropout, self.training))
 
     def _taken(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
         real = (order >= 0).expand(len(x), -1)
@@ -103,7 +103,7 @@ class TokenHead(nn.Module):
         self.project = nn.Linear(inner, head.labels, bias=head.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))  # type: ignore[no-any-return]
+        return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))
 
 
 def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:

@@ -81,7 +81,7 @@ class BucketTable(nn.Module):
         buckets = relative_buckets(
             where.distance, self.spec.buckets, self.spec.max_distance, bidirectional=self.bidirectional
         )
-        return self.table(buckets).permute(0, 3, 1, 2)  # type: ignore[no-any-return]
+        return self.table(buckets).permute(0, 3, 1, 2)
 
 
 class RelativeBuckets(LayerPositions):
@@ -114,7 +114,7 @@ class RelativeTable(nn.Module):
 
     def forward(self) -> Tensor:
         """[2·span, D]"""
-        return self.norm(self.table.weight)  # type: ignore[no-any-return]
+        return self.norm(self.table.weight)
 
 
 class Disentangled(LayerPositions):
@@ -124,7 +124,9 @@ class Disentangled(LayerPositions):
     lends by setting ``content``.
     """
 
-    def __init__(self, positions: spec.Disentangled, attention: AnyAttention, width: int, shared: RelativeTable) -> None:
+    def __init__(
+        self, positions: spec.Disentangled, attention: AnyAttention, width: int, shared: RelativeTable
+    ) -> None:
         super().__init__()
         self.spec, self.heads, self._shared = positions, attention.heads, (shared,)
         inner = attention.heads * attention.head_dim
@@ -141,7 +143,7 @@ class Disentangled(LayerPositions):
         return (distance + self.spec.span).clamp(0, 2 * self.spec.span - 1)[:, None]
 
     def _heads(self, linear: nn.Linear, table: Tensor) -> Tensor:
-        return linear(table).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # type: ignore[no-any-return]
+        return linear(table).unflatten(-1, (self.heads, -1)).transpose(0, 1)
 
     def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor | None:
         index = where.remember("disentangled", lambda: self._index(where))
@@ -187,7 +189,7 @@ class RecurrentRelative(LayerPositions):
         return q + self.content_bias[:, None], k
 
     def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor:
-        low, index, table = where.remember(("recurrent", q.dtype), lambda: self._table(where, q.dtype))
+        index, table = where.remember(("recurrent", q.dtype), lambda: self._table(where, q.dtype))
         relative = F.linear(table, self.relative.weight).unflatten(-1, self.content_bias.shape).transpose(0, 1)
         by_distance = (q + self.position_bias[:, None]) @ relative.transpose(-1, -2)
         shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
@@ -198,12 +200,12 @@ class RecurrentRelative(LayerPositions):
         differs = (where.q_segments[:, :, None] != where.k_segments[:, None, :]).long()[:, None]
         return total + same_or_not.gather(-1, differs.expand(shape))
 
-    def _table(self, where: Where, dtype: torch.dtype) -> tuple[int, Tensor, Tensor]:
+    def _table(self, where: Where, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Sinusoids of every distance that occurs, and each pair's row in them."""
         distance = -where.distance
         low, high = int(distance.min()), int(distance.max())
         steps = torch.arange(low, high + 1, device=distance.device)
-        return low, (distance - low)[:, None], sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)
+        return (distance - low)[:, None], sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)
 
 
 def build_shared(

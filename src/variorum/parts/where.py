@@ -41,7 +41,7 @@ class Where:
         """``make()``, computed once per forward for all layers."""
         if key not in self.memo:
             self.memo[key] = make()
-        return self.memo[key]  # type: ignore[no-any-return]
+        return self.memo[key]
 
     @property
     def distance(self) -> Tensor:

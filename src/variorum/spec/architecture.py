@@ -81,7 +81,7 @@ class Layer(Block):
 
 @part
 class Sharing(Part):
-    """ALBERT's cross-layer sharing: ``groups`` parameter sets of ``inner`` layers each; ``parts`` says what is shared."""
+    """Cross-layer sharing (ALBERT): ``groups`` parameter sets of ``inner`` layers; ``parts`` says what is shared."""
 
     groups: int = seen(by="load", default=1)
     inner: int = seen(by="load", default=1)
@@ -146,7 +146,7 @@ class Stack(Part):
     pattern: tuple[At, ...] = seen(by="forward", default=())
     positions: AttentionPositions | None = seen(by="load", default=None)
     sharing: Sharing | None = seen(by="load", default=None)
-    inserts: Mapping[int, Convolution] = table(by="load")
+    inserts: Mapping[int, Convolution] = table(by="load", default_factory=dict)
     mask: Literal["bidirectional", "causal"] = seen(by="forward")
     final_norm: Norm | None = seen(by="load", default=None)
     memory: int = seen(by="cache", default=0)
@@ -195,7 +195,7 @@ class Architecture(Part):
     encoder: Stack | None = seen(by="load", default=None)
     decoder: Stack | None = seen(by="load", default=None)
     pooler: Pooler | None = seen(by="load", default=None)
-    heads: Mapping[str, Head] = table(by="load")
+    heads: Mapping[str, Head] = table(by="load", default_factory=dict)
     init: Init = seen(by="training", default=Init())
 
     @property

@@ -65,9 +65,7 @@ class Codec:
 
 IDENTITY = Codec(lambda value: value, lambda value: value)
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu", "gelu_fast": "gelu_tanh"}
-ACTIVATION = Codec(
-    lambda name: _ACTIVATIONS.get(name, name), lambda name: {"gelu_tanh": "gelu_new"}.get(name, name)
-)
+ACTIVATION = Codec(lambda name: _ACTIVATIONS.get(name, name), lambda name: {"gelu_tanh": "gelu_new"}.get(name, name))
 
 
 def tied_to(table: str) -> Codec:

@@ -8,6 +8,7 @@ whose value does not matter cannot hide.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -43,9 +44,11 @@ def seen(*, by: Observer, default: Any = dataclasses.MISSING, because: str = "")
     return dataclasses.field(default=default, metadata={"seen_by": by, "because": because}, kw_only=True)
 
 
-def table(*, by: Observer) -> Any:
+def table(*, by: Observer, default_factory: Callable[[], Any] = dict, because: str = "") -> Any:
     """A field that maps names to parts, empty by default."""
-    return dataclasses.field(default_factory=dict, metadata={"seen_by": by, "because": ""}, kw_only=True)
+    return dataclasses.field(
+        default_factory=default_factory, metadata={"seen_by": by, "because": because}, kw_only=True
+    )
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(seen, table))

@@ -105,7 +105,8 @@ class Disentangled(Part):
     A table of 2·``span`` relative vectors is shared by the stack (through ``norm`` if given). Distances are
     clipped to the span, after logarithmic bucketing when ``buckets`` is set (``max_distance`` is its far end).
     ``projections`` "own" gives each layer its own position projections (v1); "shared" reuses the layer's content
-    query and key (v2, v3); ``key_bias`` says whether an own key projection has one. The released code indexes both terms by distance(i, j), and so does this.
+    query and key (v2, v3). ``key_bias`` is about an own key projection. The released code indexes both terms by
+    distance(i, j), and so does this.
     """
 
     span: int = seen(by="load")

@@ -12,7 +12,7 @@ from variorum.spec.dialect import ACTIVATION, Dialect, Drop, Key, Rule, same, ti
 from variorum.spec.model import Model
 
 E = "architecture.encoder"
-MLM = "architecture.heads.masked_lm"
+MLM, RTD = "architecture.heads.masked_lm", "architecture.heads.replaced_token"
 L = "encoder.layers.{i}"
 POSITION_IDS = Drop(r"(.*\.)?embeddings\.(position_ids|token_type_ids)", "a constant buffer")
 
@@ -246,7 +246,7 @@ def _electra(config: Mapping[str, Any], model: Model) -> dict[str, object]:
         f"{E}.input.rank": None if rank == width else rank,
         f"{MLM}.transform.width": rank,
         f"{MLM}.transform.activation": "gelu",
-        "architecture.heads.replaced_token.transform.activation": model.architecture.encoder.block.feedforward.activation,  # type: ignore[union-attr]
+        f"{RTD}.transform.activation": model.architecture.main.block.feedforward.activation,
     }
 
 
@@ -267,7 +267,7 @@ ELECTRA_NAMES = BERT_NAMES.but(
     required={"position_embedding_type": "absolute", "summary_type": "first", "summary_use_proj": True,
               "summary_activation": "gelu"},
     read=_electra,
-    write=lambda model: {"embedding_size": model.architecture.encoder.input.rank or model.architecture.width},  # type: ignore[union-attr]
+    write=lambda model: {"embedding_size": model.architecture.main.input.rank or model.architecture.width},
     duplicates={"generator_lm_head.weight": "encoder.input.table.weight"},
 )  # fmt: skip
 DIALECTS = (BERT_NAMES, ROBERTA_NAMES, XLM_ROBERTA_NAMES, ALBERT_NAMES, DISTILBERT_NAMES, ELECTRA_NAMES)

@@ -165,7 +165,7 @@ DEBERTA_NAMES = Dialect(
     write=_write,
     drops=(POSITION_IDS,),
     duplicates=_DUPLICATES,
-    choose=lambda config: _with_current_head(DEBERTA_NAMES) if config.get("legacy") is False else DEBERTA_NAMES,
+    choose=lambda config: _of(config, "deberta"),
 )  # fmt: skip
 
 DEBERTA_V2_NAMES = DEBERTA_NAMES.but(
@@ -187,11 +187,15 @@ DEBERTA_V2_NAMES = DEBERTA_NAMES.but(
     classes=classes("DebertaV2"),
     read=_read_v2,
     write=_write_v2,
-    choose=lambda config: _with_current_head(DEBERTA_V2_NAMES) if config.get("legacy") is False else DEBERTA_V2_NAMES,
+    choose=lambda config: _of(config, "deberta-v2"),
 )
 
 
-def _with_current_head(dialect: Dialect) -> Dialect:
+def _of(config: Mapping[str, Any], kind: str) -> Dialect:
+    """Releases that say ``legacy: false`` name their masked-LM head otherwise."""
+    dialect = DEBERTA_NAMES if kind == "deberta" else DEBERTA_V2_NAMES
+    if config.get("legacy", True):
+        return dialect
     return dialect.but(heads=_CURRENT, required={**dialect.required, "legacy": False})
 
 

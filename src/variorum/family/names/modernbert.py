@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from variorum.family.modernbert import MODERNBERT, TABLE
+from variorum.family.bert import TABLE
+from variorum.family.modernbert import MODERNBERT
 from variorum.family.names.bert import E, L, classes
 from variorum.family.names.common import head_width, layers_of, scaling_of, write_rope
 from variorum.spec.architecture import At

@@ -14,7 +14,9 @@ from variorum.spec.model import Model
 
 A = "architecture"
 STACKS = ("encoder", "decoder")
-ATTENTIONS = tuple(f"{A}.{s}.block.{a}" for s, a in (("encoder", "attention"), ("decoder", "attention"), ("decoder", "cross")))
+ATTENTIONS = tuple(
+    f"{A}.{s}.block.{a}" for s, a in (("encoder", "attention"), ("decoder", "attention"), ("decoder", "cross"))
+)
 
 
 def _both(path: str) -> tuple[str, ...]:
@@ -27,12 +29,12 @@ def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     # "gated-gelu" has always meant the tanh form.
     activation = "gelu_tanh" if gated and activation == "gelu" else activation
     dropout, width = config.get("dropout_rate", 0.1), model.architecture.width
-    make = GatedMLP if gated else MLP
+    make: Any = GatedMLP if gated else MLP
     feedforward = make(width=config.get("d_ff", 2048), activation=activation, bias=False, dropout=dropout)
     tied = config.get("tie_word_embeddings", True)
     scaled = config.get("scale_decoder_outputs", tied)
     head = VocabularyHead(tie=TABLE if tied else None, scale=width**-0.5 if scaled else None)
-    values: dict[str, object] = {path: feedforward for path in _both("block.feedforward")}
+    values: dict[str, object] = dict.fromkeys(_both("block.feedforward"), feedforward)
     values[f"{A}.heads.seq2seq_lm"] = head
     values[f"{A}.decoder.depth"] = config.get("num_decoder_layers") or config.get("num_layers", 6)
     values[f"{A}.heads.sequence_classification.dropout"] = config.get("classifier_dropout", 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from variorum.family.names.bert import E, L, TABLE
+from variorum.family.bert import TABLE
+from variorum.family.names.bert import E, L
 from variorum.family.names.common import head_width
 from variorum.family.xlnet import XLNET
 from variorum.spec.dialect import ACTIVATION, Codec, Dialect, Key, Rule, same, tied_to

@@ -1,0 +1,78 @@
+"""Fresh models: every parameter drawn from its own generator, so no tensor's value depends on another's."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from variorum.model import Model
+from variorum.spec.architecture import Architecture
+from variorum.spec.model import Model as ModelSpec
+
+RESIDUAL = ("attention.out.weight", "cross.out.weight", "feedforward.down.weight", "experts.down", "shared.down.weight")
+
+
+def empty(spec: ModelSpec, heads: Sequence[str] = (), *, kind: type[Model] = Model) -> Model:
+    """The model without storage (meta device): shapes only."""
+    with torch.device("meta"):
+        return kind(spec, heads)
+
+
+def build(
+    spec: ModelSpec, *, head: str | Sequence[str] | None = None, seed: int = 0, kind: type[Model] = Model
+) -> Model:
+    """A fresh model in ``eval()``.
+
+    Args:
+        spec: what to build.
+        head: one head name, several, or ``None`` for hidden states.
+        seed: with the canonical name and shape, decides each parameter's initial value.
+
+    Raises:
+        NotFound: the spec has no such head.
+    """
+    heads = (head,) if isinstance(head, str) else tuple(head or ())
+    model = empty(spec, heads, kind=kind)
+    assign(model, {name: initial(spec.architecture, name, p, seed) for name, p in model.named_tensors()})
+    return model.eval()
+
+
+def assign(model: Model, values: dict[str, Tensor]) -> None:
+    """Make ``values`` the model's parameters, without copying, and rebind what is shared or tied."""
+    for name, value in values.items():
+        owner, _, leaf = name.rpartition(".")
+        module = model.get_submodule(owner)
+        learns = getattr(module, leaf).requires_grad and value.is_floating_point()
+        module._parameters[leaf] = nn.Parameter(value, requires_grad=learns)
+    model.bind()
+
+
+def initial(arch: Architecture, name: str, like: Tensor, seed: int) -> Tensor:
+    """The initial value of one parameter, float32."""
+    shape = tuple(like.shape)
+    if _is_norm(name):
+        offset = getattr(arch.main.block.layout.norm, "unit_offset", False)
+        return torch.zeros(shape) if name.endswith("bias") or offset else torch.ones(shape)
+    if name.endswith((".bias", "_bias", ".correction")):
+        return torch.zeros(shape)
+    digest = hashlib.sha256(f"{seed}|{name}|{shape}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return torch.randn(shape, generator=generator) * _std(arch, name, shape)
+
+
+def _is_norm(name: str) -> bool:
+    return any("norm" in part for part in name.split(".")[:-1])
+
+
+def _std(arch: Architecture, name: str, shape: tuple[int, ...]) -> float:
+    std = arch.init.std
+    if std is None:
+        # A table row is read whole: its fan-in is its width.
+        std = 1.0 / math.sqrt(shape[-1])
+    if arch.init.residual == "depth" and name.endswith(RESIDUAL):
+        std /= math.sqrt(2 * arch.main.depth)
+    return std
