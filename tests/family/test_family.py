@@ -33,7 +33,7 @@ def test_closed_models_are_said_to_be_closed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", models())
-def test_every_change_has_a_short_reason_and_answers_a_known_weakness(name: str) -> None:
+def test_every_change_has_a_short_reason_and_every_size_a_repository(name: str) -> None:
     model = find(name)
     assert model.cite
     for change in model.changes:
