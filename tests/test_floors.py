@@ -15,7 +15,7 @@ FLOORS = (
     ("errors",),
     ("spec",),
     ("family",),
-    ("text", "parts"),
+    ("text", "parts", "hub"),
     ("attention",),
     ("model",),
     ("builder",),

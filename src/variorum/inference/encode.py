@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from variorum.checkpoint import files
 from variorum.errors import DamagedFile, UsageError
 from variorum.model import Model
 from variorum.spec.positions import Learned
@@ -21,27 +22,49 @@ SPARE = "(spare row)"  # many tables have more rows than their tokenizer has tok
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How a directory says sentences become vectors: sentence-transformers' files, or the usual mean and L2 norm."""
+    """How a directory says sentences become vectors: sentence-transformers' files, or the usual mean and L2 norm.
+
+    ``longest`` is the most tokens of a text that are read.
+    """
 
     pooling: Pooling = "mean"
     normalise: bool = True
+    longest: int | None = None
 
 
 def recipe_of(directory: Path | None) -> Recipe:
-    """Read ``modules.json`` and ``1_Pooling/config.json`` where a directory has them.
+    """Read the files of sentence-transformers where a directory has them.
 
     Raises:
-        DamagedFile: they cannot be read.
+        DamagedFile: they cannot be read, or ask for a pooling that is not implemented.
     """
     if directory is None or not (directory / "1_Pooling" / "config.json").is_file():
         return Recipe()
+    pooling = files.read_json(directory / "1_Pooling" / "config.json")
+    modes = [name for name, on in pooling.items() if name.startswith("pooling_mode_") and on]
+    kinds: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+    if len(modes) != 1 or modes[0] not in kinds:
+        raise DamagedFile(
+            f"asks for {', '.join(modes) or 'no pooling'}; mean and first token are implemented",
+            where=str(directory / "1_Pooling" / "config.json"),
+        )
+    settings = directory / "sentence_bert_config.json"
+    longest = files.read_json(settings).get("max_seq_length") if settings.is_file() else None
+    return Recipe(
+        kinds[modes[0]], _normalises(directory), longest if isinstance(longest, int) and longest > 0 else None
+    )
+
+
+def _normalises(directory: Path) -> bool:
+    """Whether ``modules.json`` ends in a norm."""
+    path = directory / "modules.json"
+    if not path.is_file():
+        return False
     try:
-        pooling = json.loads((directory / "1_Pooling" / "config.json").read_text())
-        modules = json.loads((directory / "modules.json").read_text()) if (directory / "modules.json").is_file() else []
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"cannot be read ({error})", where=str(directory / "1_Pooling")) from error
-    first = bool(pooling.get("pooling_mode_cls_token"))
-    return Recipe("first" if first else "mean", any("Normalize" in str(m.get("type")) for m in modules))
+        modules = json.loads(path.read_bytes())
+        return any(str(module["type"]).endswith("Normalize") for module in modules)
+    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
+        raise DamagedFile(f"cannot be read ({type(error).__name__})", where=str(path)) from None
 
 
 def longest_input(model: Model) -> int | None:
@@ -83,7 +106,7 @@ def embed(
     """Sentence vectors [N, D] in input order, and how many texts were cut to the model's length."""
     tokenizer = tokenizer_of(model)
     recipe = recipe or recipe_of(model.origin.directory if model.origin else None)
-    limit = min((n for n in (longest_input(model), tokenizer.model_max_length) if n), default=None)
+    limit = min((n for n in (longest_input(model), tokenizer.model_max_length, recipe.longest) if n), default=None)
     encodings = tokenizer.encode_batch(texts, max_length=limit)
     order = sorted(range(len(texts)), key=lambda i: -len(encodings[i]))
     rows: list[Tensor | None] = [None] * len(texts)
