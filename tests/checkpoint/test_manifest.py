@@ -48,7 +48,7 @@ def test_one_flipped_bit_in_any_byte_of_any_file_is_found_and_the_file_named(sav
 def test_length_absence_and_additions_are_found(save: Path) -> None:
     whole = (save / WEIGHTS).read_bytes()
     (save / WEIGHTS).write_bytes(whole[:-1])
-    assert f"expected {len(whole):,} bytes, found {len(whole) - 1:,}" in refused(save)
+    assert f"expected {len(whole):,} bytes by {manifest.NAME}, found {len(whole) - 1:,}" in refused(save)
     (save / WEIGHTS).unlink()
     assert "missing" in refused(save)
     (save / WEIGHTS).write_bytes(whole)
