@@ -85,7 +85,7 @@ class Stack(nn.Module):
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         """Looked-up vectors [B, T, rank] -> states [B, T, D] (of the query stream if there is one), new memory."""
         real = new.q_order >= 0 if new.padded else None
-        x = embedded = self.input(vectors, new.q_positions.clamp(min=0), segments, real)
+        x = embedded = self.input(vectors, new.q_positions, segments, real)
         where = new if cache is None else cache.extend(new)
         if memory is not None:
             where = new = _after_memory(new, memory[0].shape[1])

@@ -11,7 +11,7 @@ from variorum.attention.attention import Attention
 from variorum.attention.cache import Slots
 from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
-from variorum.parts.feedforward import build_feedforward
+from variorum.parts.feedforward import build_feedforward, kept_finite
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import LayerPositions, build_positions
 from variorum.parts.trace import Trace
@@ -74,7 +74,7 @@ class Block(nn.Module):
 
     def _around(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norms: nn.ModuleDict) -> Tensor:
         branch = _norm(norms, "after", sublayer(_norm(norms, "before", x)))
-        return _norm(norms, "join", x + F.dropout(branch, self.dropout, self.training))
+        return _norm(norms, "join", kept_finite(x + F.dropout(branch, self.dropout, self.training)))
 
 
 def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerPositions) -> nn.Module:

@@ -50,7 +50,8 @@ class TokenInput(nn.Module):
         return self.project(F.dropout(x, inputs.dropout, self.training))
 
     def _rows(self, learned: Learned, positions: Tensor) -> Tensor:
-        rows = positions + learned.offset
+        # A padded slot stands at -1: the row before the first, which is RoBERTa's for padding, or row 0.
+        rows = (positions + learned.offset).clamp(min=0)
         longest = int(rows.max()) + 1 if rows.numel() else 0
         if longest > learned.rows:
             usable = learned.rows - learned.offset

@@ -21,6 +21,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def kept_finite(x: Tensor) -> Tensor:
+    """``x``, or in float16 what of it float16 holds (huggingface/transformers#5651)."""
+    if x.dtype != torch.float16:
+        return x
+    limit = torch.finfo(torch.float16).max - 1000
+    return x.clamp(-limit, limit)
+
+
 def down_projection(linear: nn.Linear, x: Tensor) -> Tensor:
     """``linear(x)``; in float16 the product is taken in float32 and kept finite.
 
@@ -29,8 +37,7 @@ def down_projection(linear: nn.Linear, x: Tensor) -> Tensor:
     if x.dtype != torch.float16:
         return linear(x)
     bias = None if linear.bias is None else linear.bias.float()
-    limit = torch.finfo(torch.float16).max - 1000
-    return F.linear(x.float(), linear.weight.float(), bias).clamp(-limit, limit).half()
+    return kept_finite(F.linear(x.float(), linear.weight.float(), bias).half())
 
 
 class MLP(nn.Module):
