@@ -12,6 +12,8 @@ from variorum.errors import NotFound, OverBudget, UsageError
 from variorum.family import find
 from variorum.spec.architecture import Sharing
 from variorum.spec.fit import fit, parse_bytes
+from variorum.spec.model import Model
+from variorum.spec.shapes import forward
 from variorum.spec.size import Size, size
 
 GIB = 2**30
@@ -19,6 +21,15 @@ GIB = 2**30
 
 def of(name: str, **given: object) -> Size:
     return size(find(name), **given)  # type: ignore[arg-type]
+
+
+def reached(spec: Model, position: int) -> int:
+    """How many input tokens have a gradient on the state at ``position``."""
+    model = build(spec).double()
+    vectors = torch.randn(1, 60, spec.architecture.width, dtype=torch.float64, requires_grad=True)
+    model(inputs_embeds=vectors).last_hidden_state[0, position].sum().backward()
+    assert vectors.grad is not None
+    return int((vectors.grad[0].abs().sum(-1) > 0).sum())
 
 
 @pytest.mark.mechanism("K2", "C5")
@@ -133,6 +144,48 @@ def test_sharing_layers_divides_parameters_and_leaves_flops() -> None:
     assert sum(layer.parameters for layer in bert.layers) == 12 * sum(layer.parameters for layer in alone.layers)
 
 
+@pytest.mark.mechanism("C3", "E4")
+def test_six_layers_of_64_cost_the_same_shared_or_not() -> None:
+    path = "architecture.encoder"
+    bert = find("bert").set(
+        {"architecture.width": 64, f"{path}.depth": 6, f"{path}.block.feedforward.width": 256}
+        | {f"{path}.block.attention.{name}": value for name, value in (("heads", 4), ("kv_heads", 4), ("head_dim", 16))}
+    )
+    for model, parameters in ((bert, 299_904), (bert.set({f"{path}.sharing": Sharing()}), 49_984)):
+        rows = forward(model.architecture, batch=2, length=10)
+        assert sum(row.flops for row in rows if ".layers." in row.name) == 12_103_680
+        assert sum(layer.parameters for layer in size(model, context=10).layers) == parameters
+
+
+@pytest.mark.mechanism("C2")
+def test_a_token_costs_two_flops_a_weight_and_four_a_channel_of_each_key() -> None:
+    llama = of("llama-2-7b", context=3000)
+    weights = llama.parameters - llama.parts["token table"] - llama.parts["norms"]
+    assert llama.flops == 2 * weights + 4 * 3000 * 32 * 128 * 32
+
+
+@pytest.mark.mechanism("C4")
+def test_windows_of_eight_reach_seven_tokens_further_a_layer() -> None:
+    for depth, tokens in zip(range(1, 7), (8, 15, 22, 29, 36, 43), strict=True):
+        spec = ALL["mistral"].set(
+            {"architecture.decoder.depth": depth, "architecture.decoder.block.attention.window": 8}
+        )
+        assert size(spec).reach == tokens == reached(spec, position=50)
+
+
+@pytest.mark.mechanism("C4")
+def test_bidirectional_windows_reach_half_a_window_to_each_side() -> None:
+    path = "architecture.encoder"
+    spec = ALL["modernbert"].set({f"{path}.depth": 3, f"{path}.pattern": (), f"{path}.block.attention.window": 4})
+    assert size(spec).reach == 13 == reached(spec, position=20)
+
+
+@pytest.mark.mechanism("C4")
+def test_mistral_reaches_no_further_than_131041_tokens() -> None:
+    assert of("mistral-7b-v0.1").reach == 131_041
+    assert of("gemma-2-9b").reach is of("llama-2-7b").reach is of("modernbert").reach is None
+
+
 @pytest.mark.mechanism("E4")
 @pytest.mark.parametrize("parts", [("attention",), ("feedforward",), ("attention", "feedforward")])
 @pytest.mark.parametrize("groups", [1, 2, 3])
@@ -175,6 +228,7 @@ def test_a_published_count_has_the_head_that_writes_and_no_other() -> None:
     assert of("llama-2-7b").heads == ("causal_lm",)
     assert of("t5").heads == ("seq2seq_lm",)
     assert of("bert").heads == of("bert", head=None).heads == ()
+    assert find("gpt2").size(context=7) == of("gpt2", context=7)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,8 @@ def _longest(size: Size) -> str:
     if size.longest is not None:
         return f"{size.longest:,} tokens, the rows of the position table"
     trained = f"; trained on {size.trained_length:,} tokens" if size.trained_length else ""
-    return f"positions set no limit{trained}"
+    reach = f"; its windows carry {size.reach:,} tokens through all layers" if size.reach else ""
+    return f"positions set no limit{trained}{reach}"
 
 
 def _layers(size: Size) -> list[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from variorum.errors import NotFound, nearest
 from variorum.spec.architecture import Architecture
 from variorum.spec.part import Part, part, seen, table
 from variorum.spec.paths import leaves, lookup, replaced
 from variorum.spec.recipe import Objective, Recipe, Tokenizer
+
+if TYPE_CHECKING:
+    from variorum.spec.size import Size as Cost
 
 Axis = Literal["objective", "training", "positions", "mechanism", "budget", "compression", "tokenizer"]
 OBJECTIVE, TRAINING, POSITIONS, MECHANISM, BUDGET, COMPRESSION, TOKENIZER = Axis.__args__  # type: ignore[attr-defined]
@@ -141,6 +144,15 @@ class Model(Part):
                 sized = self.set(size.set)
                 return dataclasses.replace(sized, name=key, repo=size.repo, published=size.published)
         raise NotFound(f"{self.name} has no size {name!r}", remedy=nearest(name, self.sizes))
+
+    def size(
+        self, *, head: str | Sequence[str] | None = "published", context: int | None = None, batch: int = 1,
+        dtype: str = "float16",
+    ) -> Cost:  # fmt: skip
+        """What it costs; see :func:`variorum.spec.size.size`."""
+        from variorum.spec.size import size
+
+        return size(self, head=head, context=context, batch=batch, dtype=dtype)
 
     @property
     def lineage(self) -> tuple[Model, ...]:

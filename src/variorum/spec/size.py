@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from variorum.errors import NotFound, UsageError, nearest
-from variorum.spec.architecture import Architecture
+from variorum.spec.architecture import Architecture, Stack
 from variorum.spec.feedforward import Experts
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
@@ -82,6 +82,8 @@ class Size:
         cache: bytes that it keeps at ``context`` and ``batch``.
         activations: bytes of all that one whole pass writes, attention maps left out.
         attention_maps: bytes of those, which only the eager backend writes.
+        reach: tokens that the last state can be about through all windowed layers (both sides and itself, where a stack
+            is bidirectional), ``None`` where some layer sees all.
         longest: tokens that a position table has rows for, ``None`` without one.
         trained_length: tokens that the published recipe trained on.
     """
@@ -103,6 +105,7 @@ class Size:
     cache: int
     activations: int
     attention_maps: int
+    reach: int | None
     longest: int | None
     trained_length: int | None
     layers: tuple[LayerSize, ...]
@@ -163,6 +166,7 @@ def size(
         cache=sum(h.bytes for h in held),
         activations=sum(row.elements for row in rows if row.written) * item,
         attention_maps=sum(row.elements for row in rows if row.name.endswith(".maps")) * item,
+        reach=reach(arch.main),
         longest=longest(model),
         trained_length=model.recipe.length,
         layers=tuple(_layers(arch, names, token, held, rows, item)),
@@ -194,6 +198,17 @@ def longest(model: Model) -> int | None:
     """The tokens that its position table has rows for; ``None`` where positions are computed."""
     tables = [s.input.positions for s in model.architecture.stacks.values() if isinstance(s.input.positions, Learned)]
     return min((table.rows - table.offset for table in tables), default=None)
+
+
+def reach(stack: Stack) -> int | None:
+    """How many tokens the last layer's state can be about: Σ(W - 1) + 1 over causal windows.
+
+    A bidirectional window carries W/2 to each side. ``None`` where some layer has no window. It is an upper bound on
+    use, and exact for what a gradient reaches.
+    """
+    causal, windows = stack.mask == "causal", [stack.layer(index).attention.window for index in range(stack.depth)]
+    steps = [window - 1 if causal else 2 * (window // 2) for window in windows if window]
+    return None if len(steps) < len(windows) else sum(steps) + 1
 
 
 def supervised_share(objective: Objective) -> float | None:
