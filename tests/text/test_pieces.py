@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from tests.text.conftest import write_json
 from tests.text.reference import Wanted, by_sentencepiece, differing, released_clean_up
-from variorum.text import Encoding, load_tokenizer
+from variorum.text import load_tokenizer
 from variorum.text.aligned import CleanUp
 
 FILES = {
@@ -101,10 +102,6 @@ def test_clean_up_is_the_released_one_and_knows_where_each_character_came_from(s
             assert char in released_clean_up(f"a{text[start:end]}a", lower=lower) or char in "ςσ"
 
 
-def _tokens(directory: Path, text: str, pair: str | None = None) -> Encoding:
-    return load_tokenizer(directory).encode(text, pair)
-
-
 @pytest.mark.mechanism("T4", "T7")
 def test_each_family_has_its_own_wrapper(trained: Callable[[str], Path]) -> None:
     def shape(family: str, *texts: str) -> list[tuple[str, int]]:
@@ -180,3 +177,51 @@ def test_an_unknown_character_is_unknown_alone_in_a_unigram_model(trained: Calla
     made = load_tokenizer(trained("t5")).encode("tru\U0001f9ffth", specials=False)
     assert made.tokens.count("<unk>") == 1
     assert "".join(made.tokens).replace("▁", "") == "tru<unk>th"
+
+
+@pytest.mark.mechanism("T7")
+@pytest.mark.parametrize("family", FILES)
+def test_a_special_token_is_read_from_a_text_on_request_and_where_it_stands(
+    trained: Callable[[str], Path], family: str
+) -> None:
+    tokenizer = load_tokenizer(trained(family))
+    for token in set(tokenizer.special.values()) - {tokenizer.special["unk"]}:
+        text = f"truth{token}wife"
+        made = tokenizer.encode(text, specials=False, allow_special_text=True)
+        place = made.ids.index(tokenizer.token_to_id(token))
+        assert made.offsets[place] == (5, 5 + len(token))
+        assert made.ids[:place] == tokenizer.encode("truth", specials=False).ids
+        assert made.offsets[-1][1] == len(text)
+        after = tokenizer.encode("wife", specials=False)
+        if family == "llama":  # the text goes on: no space before it
+            assert "".join(made.tokens[place + 1 :]) == "wife"
+        else:
+            assert made.ids[place + 1 :] == after.ids
+    if "mask" in tokenizer.special and family != "deberta-v2":
+        spaced = tokenizer.encode(f"truth {tokenizer.special['mask']} wife", specials=False, allow_special_text=True)
+        assert spaced.offsets[spaced.ids.index(tokenizer.mask_id or 0)][0] == 5, "the mask takes the space before it"
+
+
+def test_a_family_is_known_by_its_model_where_nothing_names_it(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    for family, file in FILES.items():
+        directory = tmp_path / family
+        directory.mkdir()
+        (directory / file).write_bytes((trained(family) / file).read_bytes())
+        named, unnamed = load_tokenizer(trained(family)), load_tokenizer(directory)
+        assert unnamed.wrapper == named.wrapper
+        assert unnamed.special == named.special
+
+
+@pytest.mark.mechanism("T7")
+def test_begin_and_end_tokens_are_the_directory_s_choice(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes((trained("llama") / "tokenizer.model").read_bytes())
+
+    def shape(**settings: bool) -> list[int]:
+        write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", **settings})
+        tokenizer = load_tokenizer(tmp_path)
+        ids = tokenizer.encode("test").ids
+        return [ids.count(tokenizer.bos_id or -1), ids.count(tokenizer.eos_id or -1)]
+
+    assert shape() == [1, 0]
+    assert shape(add_bos_token=False) == [0, 0]
+    assert shape(add_eos_token=True) == [1, 1]

@@ -102,17 +102,16 @@ LLAMA = Dialect(
 DIALECTS = (XLM_R, DEBERTA_V2, ALBERT, XLNET, T5, LLAMA)
 
 
-def dialect_of(names: set[str], declared: Declared, model_type: str, pieces: set[str], file_name: str) -> Dialect:
+def dialect_of(class_name: str, model_type: str, pieces: set[str], file_name: str) -> Dialect:
     """The family of a directory: by its declared class, else by model type, else by what the model contains.
 
     Args:
-        names: class names to try, as found in the side files.
-        declared: what the side files say.
+        class_name: ``tokenizer_class`` of the settings, or "".
         model_type: ``model_type`` of ``config.json``, or "".
         pieces: spellings of the model's pieces.
         file_name: the model file's name.
     """
-    for name in [*sorted(names), model_type]:
+    for name in (class_name, model_type):
         plain = name.lower().removesuffix("fast").removesuffix("tokenizer")
         for dialect in DIALECTS:
             if plain in dialect.classes:

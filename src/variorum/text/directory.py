@@ -137,8 +137,8 @@ def _from_pieces(path: Path, declared: Declared) -> Tokenizer:
     model = PieceModel(read_bytes(path), str(path))
     config_path = path.parent / "config.json"
     config = _json(config_path) if config_path.exists() else {}
-    names = {str(declared.settings[key]) for key in ("tokenizer_class",) if declared.settings.get(key)}
-    dialect = dialect_of(names, declared, str(config.get("model_type", "")), set(model.names), path.name)
+    class_name, model_type = declared.settings.get("tokenizer_class"), config.get("model_type")
+    dialect = dialect_of(str(class_name or ""), str(model_type or ""), set(model.names), path.name)
     engine, wrapper, declared = build(model, dialect, declared)
     return Tokenizer(
         kind="unigram" if model.algorithm == "unigram" else "bpe",
