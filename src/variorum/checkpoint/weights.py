@@ -96,7 +96,9 @@ def plan(dialect: Dialect, arch: Architecture, heads: Sequence[str], prefix: str
     for step in steps:
         for name in step.disk:
             if name in taken:
-                raise DamagedFile(f"the {dialect.model_type} layout has only {name} for {taken[name]} and {step.ours[0]}")
+                raise DamagedFile(
+                    f"the {dialect.model_type} layout has only {name} for {taken[name]} and {step.ours[0]}"
+                )
             taken[name] = step.ours[0]
     return steps
 

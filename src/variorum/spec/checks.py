@@ -168,9 +168,9 @@ def poolers(model: Model) -> Found:
 def sharing(model: Model) -> Found:
     """Shared layers whose tensors differ in shape, or groups that cannot be filled."""
     for at, stack in _stacks(model):
-        if stack.sharing is None:
+        if stack.sharing is None or stack.sharing.inner < 1:
             continue
-        inner, groups = max(stack.sharing.inner, 1), stack.sharing.groups
+        inner, groups = stack.sharing.inner, stack.sharing.groups
         if stack.depth % inner or not 1 <= groups <= stack.depth // inner:
             yield f"{at}.sharing", f"{groups} groups of {inner} in a stack of {stack.depth}"
             continue
