@@ -21,7 +21,7 @@ from variorum.study.files import sweep, write_whole
 
 COMPUTES = ("spec", "parts", "attention", "objectives", "training", "tasks")
 """Packages whose source decides a cell's numbers, beside the single files in :data:`COMPUTES_FILES`."""
-COMPUTES_FILES = ("model.py", "build.py", "study/jobs.py")
+COMPUTES_FILES = ("model.py", "builder.py", "study/jobs.py")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,6 @@ class Study:
         items: what one item is, in words, with the number of them.
         looks: seed counts at which it may be read; any other count is exploratory.
         equal, unequal: what is held equal between arms, and what is not.
-        family: number of claims that share the 5 % (all the claims of the report).
     """
 
     name: str
@@ -81,7 +80,6 @@ class Study:
     metric: Metric
     seeds: tuple[int, ...]
     looks: tuple[int, ...]
-    family: int
     items: str
     equal: tuple[str, ...] = ()
     unequal: tuple[str, ...] = ()
@@ -98,8 +96,8 @@ class Study:
 
     @property
     def alpha(self) -> float:
-        """Level of each interval."""
-        return corrected_alpha(claims=self.family, looks=len(self.looks))
+        """Level of each interval: 5 % shared by the study's claims and looks."""
+        return corrected_alpha(claims=max(1, len(self.claims)), looks=len(self.looks))
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``."""

@@ -61,7 +61,7 @@ def recipe(steps: int) -> Optimisation:
     )
 
 
-def design(*, rows: Rows, steps: int, seeds: tuple[int, ...], looks: tuple[int, ...], family: int) -> Study:
+def design(*, rows: Rows, steps: int, seeds: tuple[int, ...], looks: tuple[int, ...]) -> Study:
     """The study as it is declared before the run."""
     compared = arms(rows.pad)
     train, test = len(rows.train), len(rows.test)
@@ -74,7 +74,6 @@ def design(*, rows: Rows, steps: int, seeds: tuple[int, ...], looks: tuple[int, 
         metric=METRIC,
         seeds=seeds,
         looks=looks,
-        family=family,
         budget=f"{train:,} labelled snippets; encoders take {steps} steps of {BATCH}",
         items=f"{test:,} snippets from other documents, in {JACKKNIFE_GROUPS} groups of documents",
         equal=(

@@ -149,7 +149,7 @@ def render(plan: Plan) -> str:
 def level(study: Study) -> str:
     """How the level of each interval comes about."""
     looks = f"{len(study.looks)} look{'s' if len(study.looks) > 1 else ''}"
-    return f"α = 0.05 / ({study.family} claims × {looks}) = {study.alpha:.4f} for each interval"
+    return f"α = 0.05 / ({len(study.claims)} claims × {looks}) = {study.alpha:.4f} for each interval"
 
 
 def _cost_table(plan: Plan, study: Study, cells: Sequence[Cell]) -> list[str]:

@@ -84,12 +84,11 @@ def declare(settings: Settings) -> Quickstart:
     """Fix arms, data, claims and cells. Texts are tokenised here, once."""
     chapters, rows, text, labelled = _data(settings.out / "data")
     seeds = tuple(range(settings.seeds))
-    family = len(walk.claims(walk.arms())) + len(domain.claims(domain.arms(rows.pad)))
     label_steps = domain.STEPS_PER_STEP * settings.steps
 
     def made(looks: tuple[int, ...]) -> Quickstart:
-        first = walk.design(chapters=chapters, steps=settings.steps, seeds=seeds, looks=looks, family=family)
-        second = domain.design(rows=rows, steps=label_steps, seeds=seeds, looks=looks, family=family)
+        first = walk.design(chapters=chapters, steps=settings.steps, seeds=seeds, looks=looks)
+        second = domain.design(rows=rows, steps=label_steps, seeds=seeds, looks=looks)
         return Quickstart(
             settings=settings,
             studies=(first, second),

@@ -42,9 +42,7 @@ def recipe(steps: int) -> Optimisation:
     return Optimisation(steps=steps, rate=3e-3, warmup=steps // 10)
 
 
-def design(
-    *, chapters: Sequence[corpora.Chapter], steps: int, seeds: tuple[int, ...], looks: tuple[int, ...], family: int
-) -> Study:
+def design(*, chapters: Sequence[corpora.Chapter], steps: int, seeds: tuple[int, ...], looks: tuple[int, ...]) -> Study:
     """The study as it is declared before the run."""
     walked = arms()
     held_out = sum(chapter.held_out for chapter in chapters)
@@ -58,7 +56,6 @@ def design(
         metric=METRIC,
         seeds=seeds,
         looks=looks,
-        family=family,
         budget=f"{steps} steps × {BATCH} windows × {LENGTH} tokens = {tokens:,} tokens a cell",
         items=f"{held_out} held-out chapters, one in {corpora.HELD_OUT} of each of the six novels, {WINDOWS} windows "
         f"of {LENGTH} tokens each",
