@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from variorum import builder, checkpoint
+from variorum import builder, checkpoint, hub
 from variorum.inference import encode, generate
 from variorum.model import Model as Core
 from variorum.spec.model import Model as Spec
@@ -25,26 +25,14 @@ class Model(Core):
         Raises:
             UsageError: the model cannot write.
         """
-        generate.require_decoder(self)
-        texts = isinstance(prompt, str) or (bool(prompt) and isinstance(prompt[0], str))
-        if not texts:
-            rows = cast("Sequence[Sequence[int]]", prompt)
-            found = generate.generate(self, rows, max_new_tokens=max_new_tokens, end_ids=self.end_ids)
-            return [one.ids for one in found]
-        tokenizer = encode.tokenizer_of(self)
-        given = [prompt] if isinstance(prompt, str) else cast("list[str]", list(prompt))
-        ids = [e.ids for e in tokenizer.encode_batch(given)]
-        found = generate.generate(self, ids, max_new_tokens=max_new_tokens, end_ids=self.end_ids)
-        written = [tokenizer.decode(one.ids) for one in found]
-        return cast(str, written[0]) if isinstance(prompt, str) else written
-
-    @property
-    def end_ids(self) -> list[int]:
-        """Ids that end a text: the config's, else the tokenizer's."""
-        named = self.origin.config.get("eos_token_id") if self.origin else None
-        if named is None and self.tokenizer is not None:
-            named = self.tokenizer.eos_id
-        return [] if named is None else [named] if isinstance(named, int) else list(named)
+        if isinstance(prompt, str):
+            return generate.write(self, [prompt], max_new_tokens=max_new_tokens)[0].text
+        if prompt and isinstance(prompt[0], str):
+            texts = cast("Sequence[str]", prompt)
+            return [one.text for one in generate.write(self, texts, max_new_tokens=max_new_tokens)]
+        rows = cast("Sequence[Sequence[int]]", prompt)
+        ends = generate.end_ids(self)
+        return [one.ids for one in generate.generate(self, rows, max_new_tokens=max_new_tokens, end_ids=ends)]
 
     def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """Sentence vectors [N, D], pooled as the checkpoint says (by default the mean, L2-normalised)."""
@@ -63,9 +51,23 @@ class Model(Core):
         checkpoint.save(self, directory)
 
 
-def load(directory: str | Path, **options: Any) -> Model:
-    """A published model; options as in :func:`variorum.checkpoint.load`."""
-    return cast(Model, checkpoint.load(directory, kind=Model, **options))
+def load(
+    reference: str | Path, *, revision: str | None = None, download: bool = False, **options: Any
+) -> Model:  # fmt: skip
+    """A published model.
+
+    Args:
+        reference: a directory (always, if it is a ``Path``), a spec's name, or org/name[@revision] in the cache.
+        revision: of a repository.
+        download: fetch what the cache lacks.
+        options: as in :func:`variorum.checkpoint.load`.
+
+    Raises:
+        NotFound: no such directory, spec or cached model. Further kinds as :func:`variorum.checkpoint.load`.
+    """
+    if isinstance(reference, str):
+        reference = hub.locate(reference, revision=revision, download=download)
+    return cast(Model, checkpoint.load(reference, kind=Model, **options))
 
 
 def build(spec: Spec, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:

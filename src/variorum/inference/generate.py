@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from variorum.attention.cache import Cache
 from variorum.errors import UsageError
+from variorum.inference.encode import SPARE, longest_input, tokenizer_of
 from variorum.model import Model
+from variorum.spec.model import Model as Spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,20 +25,100 @@ class Written:
     stopped: bool
 
 
+def require_writer(spec: Spec) -> None:
+    """Refuse, from the spec alone, what cannot write.
+
+    Raises:
+        UsageError: an encoder.
+    """
+    if spec.architecture.decoder is None:
+        raise UsageError(
+            f"{spec.name} is an encoder: its attention is bidirectional, so it cannot generate left to right",
+            remedy="use fill-mask or embed, or a decoder such as gpt2 or llama",
+        )
+
+
 def require_decoder(model: Model) -> None:
     """Refuse what cannot write.
 
     Raises:
         UsageError: an encoder, or a model without a language-model head.
     """
-    name = model.spec.name
-    if not model.is_decoder:
-        raise UsageError(
-            f"{name} is an encoder: its attention is bidirectional, so it cannot generate left to right",
-            remedy="use fill-mask or embed, or a decoder such as gpt2 or llama",
-        )
+    require_writer(model.spec)
     if not {"causal_lm", "seq2seq_lm"} & set(model.head_names):
-        raise UsageError(f"{name} was loaded without a language-model head", remedy="load it with head='causal_lm'")
+        raise UsageError(
+            f"{model.spec.name} was loaded without a language-model head",
+            remedy="load a checkpoint that holds one, with head='causal_lm' or 'seq2seq_lm'",
+        )
+
+
+def _require_room(model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    """Refuse before the first step what would run out of positions at some later one."""
+    longest, limit = max(map(len, prompts)), longest_input(model)
+    if max_new_tokens < 1:
+        raise UsageError(f"{max_new_tokens} new tokens are none", remedy="ask for at least one")
+    if limit is None or model.spec.architecture.encoder is not None:
+        return
+    if longest > limit:
+        raise UsageError(
+            f"text of {longest:,} tokens is longer than the {limit:,} this model takes", remedy="shorten it"
+        )
+    room = limit - longest + 1  # the last token is never read
+    if max_new_tokens > room:
+        raise UsageError(
+            f"{longest:,} tokens and {max_new_tokens:,} new ones are more than the {limit:,} this model takes",
+            remedy=f"ask for at most {room:,} new tokens",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A prompt and what was written after it, with the tokens behind it (see :class:`Written`)."""
+
+    prompt: str
+    text: str
+    ids: list[int]
+    tokens: list[str]
+    log_probabilities: list[float]
+    stopped: bool
+
+
+def end_ids(model: Model) -> list[int]:
+    """Ids that end a text: the config's, else the tokenizer's."""
+    named = model.origin.config.get("eos_token_id") if model.origin else None
+    if named is None and model.tokenizer is not None:
+        named = model.tokenizer.eos_id
+    return [] if named is None else [named] if isinstance(named, int) else list(named)
+
+
+def write(model: Model, texts: Sequence[str], *, max_new_tokens: int = 20) -> list[Text]:
+    """What the model writes after each text (an encoder-decoder: in answer to it).
+
+    Raises:
+        UsageError: see :func:`generate`; or a model without a tokenizer.
+    """
+    require_decoder(model)
+    tokenizer = tokenizer_of(model)
+    prompts = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+    found = generate(model, prompts, max_new_tokens=max_new_tokens, end_ids=end_ids(model))
+    rows = []
+    for text, prompt, one in zip(texts, prompts, found, strict=True):
+        names = [tokenizer.id_to_token(i) if i < tokenizer.vocab_size else SPARE for i in one.ids]
+        begun = prompt if model.spec.architecture.encoder is None else []
+        added = continuation(tokenizer, begun, one.ids)
+        rows.append(Text(text, added, one.ids, names, one.log_probabilities, one.stopped))
+    return rows
+
+
+def continuation(tokenizer: Any, prompt: Sequence[int], new: Sequence[int]) -> str:
+    """The text that ``new`` ids add to ``prompt``, the space between them included.
+
+    Many tokenizers drop a leading space when ids are decoded alone, so both are decoded together. Ids of spare rows,
+    which stand for no token, add nothing.
+    """
+    known = [one for one in new if one < tokenizer.vocab_size]
+    before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *known])
+    return str(whole[len(before) :] if whole.startswith(before) else tokenizer.decode(known))
 
 
 @torch.no_grad()
@@ -52,11 +135,12 @@ def generate(
         use_cache: False recomputes everything each step, with the same result.
 
     Raises:
-        UsageError: see :func:`require_decoder`; or an empty prompt that no begin token makes up for.
+        UsageError: see :func:`require_decoder`; a prompt without tokens; or more tokens than the model takes.
     """
     require_decoder(model)
     if not prompts:
         return []
+    _require_room(model, prompts, max_new_tokens)
     ends = frozenset(end_ids)
     rows: list[list[tuple[int, float]]] = [[] for _ in prompts]
     done = [False] * len(prompts)

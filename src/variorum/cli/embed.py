@@ -1,0 +1,138 @@
+"""``variorum embed``: a vector for each text, printed or written to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from variorum.cli.loading import PLAIN, Loading
+from variorum.cli.output import Column, chosen, emit, say
+from variorum.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ENDINGS = (".npy", ".jsonl")
+SHOWN = 4
+
+
+def command(
+    model: str,
+    *,
+    text: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    file: Path | None = None,
+    column: str = "text",
+    out: Path | None = None,
+    batch_size: int = 32,
+    loading: Loading = PLAIN,
+) -> None:
+    """A vector for each text, pooled as the checkpoint says; the mean of its tokens and of length 1 otherwise.
+
+    Texts come from --text, from --file, or one a line from stdin.
+
+    Args:
+        model: A directory, a spec's name, or org/name in the cache.
+        text: One text, or several.
+        file: A .txt with one text a line, or a .csv, .tsv or .jsonl with a column of texts.
+        column: The column of a .csv, .tsv or .jsonl that holds the texts.
+        out: Where vectors go: .npy (float32, a row a text) or .jsonl (text and vector); to stdout if absent.
+        batch_size: Texts at a time.
+    """
+    if out is not None and out.suffix not in ENDINGS:
+        raise UsageError("is neither .npy nor .jsonl", where=str(out), remedy="give --out one of these endings")
+    if batch_size < 1:
+        raise UsageError(f"--batch-size {batch_size} holds no text", remedy="give 1 or more")
+    texts = _texts(text, file, column)
+    from variorum.cli.loading import load
+    from variorum.inference.encode import embed
+
+    vectors, cut = embed(load(model, loading), texts, batch_size=batch_size)
+    rows = vectors.float().cpu().numpy()
+    if cut:
+        say(f"{cut:,} of {len(texts):,} texts are longer than the model takes; of these the beginning was read")
+    if out is not None:
+        _write(out, texts, rows)
+        emit({"file": str(out), "texts": len(texts), "width": int(rows.shape[1]), "cut": cut})
+        return
+    if chosen() == "human":
+        table = [{"text": one, "begins": _begins(row), "width": len(row)} for one, row in zip(texts, rows, strict=True)]
+        emit(table, columns=[Column("text"), Column("begins", "vector begins"), Column("width")])
+    else:
+        emit([{"text": one, "vector": row} for one, row in zip(texts, rows, strict=True)])
+
+
+def _begins(row: np.ndarray) -> str:
+    return " ".join(f"{value:+.4f}" for value in row[:SHOWN])
+
+
+def _texts(given: tuple[str, ...], file: Path | None, column: str) -> list[str]:
+    """The texts to read, in order.
+
+    Raises:
+        UsageError: none, or two sources. NotFound, DamagedFile: a file that is absent, or has a row that is no row.
+    """
+    if given and file is not None:
+        raise UsageError("both --text and --file are given", remedy="give one of them")
+    if given:
+        return list(given)
+    found = _from_stdin() if file is None else _from_file(file, column)
+    if not found:
+        raise UsageError(
+            "there is no text", where=str(file or ""), remedy="give --text, --file, or a text a line on stdin"
+        )
+    return found
+
+
+def _from_stdin() -> list[str]:
+    if sys.stdin is None or sys.stdin.isatty():
+        return []
+    try:
+        return _lines(sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"is not UTF-8 at byte {error.start}", where="stdin", remedy="convert it to UTF-8") from None
+
+
+def _lines(text: str) -> list[str]:
+    """A text a line; a blank line is an empty text, so that rows of the result are lines of the source."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _from_file(file: Path, column: str) -> list[str]:
+    from variorum.errors import DamagedFile
+    from variorum.text.readers import read_table, read_text
+
+    if not {".csv", ".tsv", ".jsonl"} & set(file.suffixes):
+        return _lines(read_text(file))
+    table = read_table(file, required=[column])
+    if table.bad:
+        # Rows of the result must stand for rows of the file, so none may be left out.
+        first = table.bad[0]
+        raise DamagedFile(
+            f"{len(table.bad)} bad rows, the first: {first.reason}",
+            where=f"{file}, line {first.line}",
+            remedy="mend them",
+        )
+    return table.column(column)
+
+
+def _write(out: Path, texts: list[str], rows: np.ndarray) -> None:
+    """The whole file, or none."""
+    import numpy as np
+
+    partial = out.with_name(f".{out.name}.part-{os.getpid()}")
+    try:
+        with partial.open("wb") as stream:
+            if out.suffix == ".npy":
+                np.save(stream, rows, allow_pickle=False)
+            else:
+                for text, row in zip(texts, rows, strict=True):
+                    line = {"text": text, "vector": [float(value) for value in row]}
+                    stream.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,63 @@
+"""What the verbs that need weights share: the options of loading, and a model from a reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal
+
+from cyclopts import Parameter
+
+from variorum.errors import UsageError
+
+if TYPE_CHECKING:
+    from variorum.face import Model
+
+DType = Literal["float32", "float64", "bfloat16", "float16"]
+
+
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How a model is found and loaded."""
+
+    revision: str | None = None
+    "A branch, tag or commit, where the model is a repository."
+    download: bool = False
+    "Fetch what the cache lacks; without it nothing touches the network."
+    dtype: DType = "float32"
+    "What weights are converted to."
+    device: str = "cpu"
+    "Where the model runs: cpu, cuda or cuda:N."
+
+
+PLAIN = Loading()
+
+
+def load(reference: str, loading: Loading, *, head: str | None = "auto", backend: str = "auto") -> Model:
+    """The model that ``reference`` means, ready to run.
+
+    Raises:
+        UsageError: a device that is not there. Further kinds as :func:`variorum.face.load`.
+    """
+    from variorum.hub import locate
+
+    place = locate(reference, revision=loading.revision, download=loading.download)  # before torch: it may not exist
+    from variorum.face import load as load_model
+
+    check_device(loading.device)
+    return load_model(place, head=head, dtype=loading.dtype, device=loading.device, backend=backend)
+
+
+def check_device(name: str) -> None:
+    """See that a device can be used.
+
+    Raises:
+        UsageError: it cannot, or there is no such thing.
+    """
+    import torch
+
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).strip().splitlines()[0][:120]
+        raise UsageError(f"cannot be used ({first})", where=f"device {name}", remedy="use --device cpu") from None
