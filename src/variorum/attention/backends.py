@@ -1,4 +1,4 @@
-"""How softmax(scores)·values is computed. ``eager`` is the oracle; others declare what they support and refuse the rest.
+"""How softmax(scores)·values is computed. ``eager`` is the oracle; others refuse what they do not support.
 
 In every backend a query that sees nothing yields 0, with gradient 0.
 """

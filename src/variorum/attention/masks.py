@@ -11,9 +11,9 @@ from variorum.parts.where import Where
 
 @dataclasses.dataclass(frozen=True)
 class Mask:
-    """Which order relations may be seen. ``window`` W: the last W keys, self included, when causal; else |q - k| <= W/2.
+    """Which order relations may be seen.
 
-    A window of 0 or ``None`` is no window.
+    ``window`` W: the last W keys, self included, when causal; else |q - k| <= W/2. 0 or ``None`` is no window.
     """
 
     causal: bool

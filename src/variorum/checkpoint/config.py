@@ -83,7 +83,7 @@ def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
 
 
 def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...]) -> dict[str, Any]:
-    """The config that ``read_config`` turns back into ``model``. Keys of ``origin`` that still hold are kept as spelt."""
+    """The config that ``read_config`` turns back into ``model``; an origin that still holds stays as it is."""
     config: dict[str, Any] = dict(origin)
     unchanged = bool(origin) and read_config(origin)[0] == model
     if not unchanged:
