@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,25 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.spec.shrunk import ALL
 from variorum.builder import build
 from variorum.model import Model
-from variorum.spec.shapes import forward, keys_seen
+from variorum.spec.shapes import Named, forward, keys_seen
 
 BATCH, LENGTH, TARGET = 2, 11, 5
 CASES = [(name, head) for name, model in ALL.items() for head in (None, *model.architecture.heads)]
+
+
+@functools.cache
+def observed(name: str, head: str | None) -> tuple[list[tuple[str, tuple[int, ...]]], int]:
+    """What hooks see of one forward of the built model, and the FLOPs that torch counts."""
+    model = build(ALL[name], head=head)
+    model.backend = "eager"
+    with FlopCounterMode(display=False) as counter:
+        return run(model), counter.get_total_flops()
+
+
+def told(name: str, head: str | None) -> list[Named]:
+    """The same forward from the spec."""
+    heads = () if head is None else (head,)
+    return forward(ALL[name].architecture, heads=heads, batch=BATCH, length=LENGTH, target=TARGET)
 
 
 def run(model: Model) -> list[tuple[str, tuple[int, ...]]]:
@@ -42,20 +58,13 @@ def run(model: Model) -> list[tuple[str, tuple[int, ...]]]:
 
 @pytest.mark.parametrize(("name", "head"), CASES)
 def test_rows_are_what_hooks_see(name: str, head: str | None) -> None:
-    model = build(ALL[name], head=head)
-    rows = forward(ALL[name].architecture, heads=model.head_names, batch=BATCH, length=LENGTH, target=TARGET)
-    assert run(model) == [(row.name, row.shape) for row in rows if row.module]
+    assert observed(name, head)[0] == [(row.name, row.shape) for row in told(name, head) if row.module]
 
 
 @pytest.mark.mechanism("C2")
 @pytest.mark.parametrize(("name", "head"), CASES)
 def test_flops_are_what_a_counter_counts(name: str, head: str | None) -> None:
-    model = build(ALL[name], head=head)
-    model.backend = "eager"
-    rows = forward(ALL[name].architecture, heads=model.head_names, batch=BATCH, length=LENGTH, target=TARGET)
-    with FlopCounterMode(display=False) as counter:
-        run(model)
-    assert sum(row.flops for row in rows) == counter.get_total_flops()
+    assert observed(name, head)[1] == sum(row.flops for row in told(name, head))
 
 
 @pytest.mark.parametrize("name", ALL)
