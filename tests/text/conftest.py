@@ -82,6 +82,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "roberta": lambda d: _byte_level(
         d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="RobertaTokenizer"
     ),
+    "deberta": lambda d: _byte_level(d, BERT_SPECIALS, tokenizer_class="DebertaTokenizer"),
     "t5": lambda d: _pieces(
         d, "spiece.model", {"tokenizer_class": "T5Tokenizer"}, pad_id=0, eos_id=1, unk_id=2, bos_id=-1
     ),

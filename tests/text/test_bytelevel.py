@@ -55,6 +55,17 @@ def test_roberta_wraps_pairs_with_two_separators_and_one_segment(
     assert one.sequence_ids == [None, 0, None, None, 1, None]
 
 
+@pytest.mark.mechanism("T3", "T7")
+def test_deberta_puts_bert_s_wrapper_around_gpt2_s_pieces(trained: Callable[[str], Path], strings: list[str]) -> None:
+    tokenizer, other = load_tokenizer(trained("deberta")), fast(trained("deberta"))
+    ours = tokenizer.encode_batch(strings[:3000])
+    assert differing(strings[:3000], ours, by_transformers(other, strings[:3000])) == []
+    pair = tokenizer.encode("a", "b")
+    # One separator between the texts, as released (microsoft/DeBERTa); the reference puts two since its version 5.
+    assert pair.tokens == ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
+    assert pair.type_ids == [0, 0, 0, 1, 1]
+
+
 def test_a_merge_of_unknown_parts_is_named_with_its_file(trained: Callable[[str], Path], tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_bytes((trained("gpt2") / name).read_bytes())

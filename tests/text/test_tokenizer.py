@@ -179,6 +179,27 @@ def test_a_directory_without_a_tokenizer_says_what_it_lacks(tmp_path: Path) -> N
         load_tokenizer(tmp_path / "absent")
 
 
+def test_a_link_out_of_the_directory_is_not_followed(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a\nb\n[UNK]\n[CLS]\n[SEP]\n")
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / "vocab.txt").symlink_to(secret)
+    with pytest.raises(DamagedFile, match=r"vocab\.txt: is a link to .*secret', outside of its directory"):
+        load_tokenizer(hostile)
+    (hostile / "vocab.txt").unlink()
+    (hostile / "vocab.txt").symlink_to("vocab.txt")
+    with pytest.raises(NotFound):
+        load_tokenizer(hostile)
+    blobs, snapshot = tmp_path / "hub" / "blobs", tmp_path / "hub" / "snapshots" / "0123"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    for number, file in enumerate(trained("uncased").iterdir()):
+        (blobs / str(number)).write_bytes(file.read_bytes())
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    assert load_tokenizer(snapshot).encode("a").tokens[0] == "[CLS]"
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

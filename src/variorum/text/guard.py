@@ -25,16 +25,34 @@ _stderr_lock = threading.Lock()
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes."""
+    """The content of a regular file of at most ``limit`` bytes; a link may not lead out of the file's repository.
+
+    Raises:
+        NotFound: there is no such file.
+        DamagedFile: a link leads elsewhere, it is no regular file, or it is too large.
+        AccessError: it cannot be read.
+    """
     try:
-        if not path.is_file():
-            raise NotFound("no such file", where=str(path))
-        size = path.stat().st_size
+        real, home = path.resolve(strict=True), path.parent.resolve()
+        # In a Hub cache, snapshots/REVISION/name links into the blobs of the same repository.
+        homes = {home, home.parent.parent / "blobs"} if home.parent.name == "snapshots" else {home}
+        if real.parent not in homes:
+            raise DamagedFile(
+                f"is a link to {str(real)[:200]!r}, outside of its directory",
+                where=str(path),
+                remedy="copy the file in",
+            )
+        if not real.is_file():
+            raise DamagedFile("is not a regular file", where=str(path))
+        size = real.stat().st_size
         if size > limit:
             raise DamagedFile(f"{size} bytes is larger than any tokenizer file ({limit} allowed)", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise AccessError(f"cannot read ({error.strerror})", where=str(path)) from error
+        return real.read_bytes()
+    except FileNotFoundError:
+        raise NotFound("no such file", where=str(path)) from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        reason = getattr(error, "strerror", None) or error
+        raise AccessError(f"cannot read ({reason})", where=str(path)) from None
 
 
 def decode_text(data: bytes, path: Path) -> str:
