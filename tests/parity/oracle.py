@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import inspect
+import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,9 @@ def _load(directory: Path, oracle: str, dtype: torch.dtype) -> nn.Module:
     assert not any(report.values()), f"{oracle} did not load cleanly: {report}"
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")
+    # T5's config class turns tying back on whatever the file says; what is saved from this model must say it again.
+    if json.loads((directory / "config.json").read_text()).get("tie_word_embeddings") is False:
+        model.config.tie_word_embeddings = False
     return model.eval()  # type: ignore[no-any-return]
 
 
@@ -194,22 +199,29 @@ def spread(values: Tensor) -> float:
     return float(values.detach().double().std())
 
 
+def worst(figures: Iterable[float]) -> float:
+    """The largest, or NaN if any is NaN: Python's own `max(0.0, nan)` is 0.0, and would call a broken model perfect."""
+    return float(torch.tensor(list(figures), dtype=torch.float64).max())
+
+
 def gap(ours: Outputs, theirs: Outputs) -> float:
-    """The largest difference of any score, in units of the spread of `theirs`."""
+    """The largest difference of any score, in units of the spread of `theirs`; NaN if either side has one."""
     assert ours.scores.keys() == theirs.scores.keys(), f"{sorted(ours.scores)} against {sorted(theirs.scores)}"
-    worst = 0.0
+    apart = []
     for name, right in theirs.scores.items():
         left = ours.scores[name]
         assert left.shape == right.shape, f"{name}: {tuple(left.shape)} against {tuple(right.shape)}"
-        worst = max(worst, float((left.double() - right.double()).abs().max()) / max(spread(right), 1e-30))
-    return worst
+        apart.append(float((left.double() - right.double()).abs().max()) / spread(right))
+    return worst(apart)
 
 
 def gradient_gap(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:
-    """The largest difference of any gradient, in units of the largest gradient in the model."""
+    """The largest difference of any gradient, in units of the largest gradient in the model; NaN if there is one."""
     assert ours.keys() == theirs.keys(), f"only on one side: {sorted(ours.keys() ^ theirs.keys())[:4]}"
-    largest = max(float(value.abs().max()) for value in theirs.values())
-    return max(float((ours[name] - value).abs().max()) for name, value in theirs.items()) / largest
+    shapes = [name for name, value in theirs.items() if ours[name].shape != value.shape]
+    assert not shapes, f"gradients of other shapes: {shapes[:4]}"
+    largest = worst(float(value.abs().max()) for value in theirs.values())
+    return worst(float((ours[name] - value).abs().max()) for name, value in theirs.items()) / largest
 
 
 def run(model: nn.Module, probe: Probe, *, gradients: bool = True) -> Outputs:
@@ -290,11 +302,11 @@ def _states(result: Any) -> dict[str, Tensor]:
     return {f"hidden_states.{i}": state for i, state in enumerate(states)}
 
 
-def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], directory: Path) -> None:
+def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], published: Path, directory: Path) -> None:
     """Writes gradients in the published layout, as if they were the weights; saved buffers, which have none, are 0.
 
     Every weight map is a relabelling of entries, so reading this directory back through a map puts each gradient
-    beside the parameter it belongs to.
+    beside the parameter it belongs to. The configuration is the published one: a loaded T5 forgets that it is untied.
     """
     places = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
     kept = {name: value.detach().clone() for name, value in places}
@@ -303,6 +315,7 @@ def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], directory:
             value.copy_(gradients[name]) if name in gradients else value.zero_()
         try:
             save(model, directory)
+            shutil.copy(published / "config.json", directory)
         finally:
             for name, value in places:
                 value.copy_(kept[name])

@@ -68,6 +68,10 @@ _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swis
 ACTIVATION = Codec(lambda name: _ACTIVATIONS.get(name, name), lambda name: {"gelu_tanh": "gelu_new"}.get(name, name))
 
 
+#: 0 and null both mean that nothing is hidden.
+WINDOW = Codec(lambda width: width or None, lambda window: window)
+
+
 def tied_to(table: str) -> Codec:
     """``tie_word_embeddings``: true names the table, false is an own matrix."""
     return Codec(lambda tied: table if tied else None, lambda tie: tie is not None)

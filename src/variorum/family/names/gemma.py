@@ -9,7 +9,7 @@ from variorum.family.gemma import GEMMA3
 from variorum.family.names.common import layers_of, rope_parameters, scaling_of, write_rope
 from variorum.family.names.llama import ATTENTION, HEADS, INPUT, KEYS, LLAMA_NAMES, MLP, D, L, classes
 from variorum.spec.architecture import At
-from variorum.spec.dialect import ACTIVATION, Codec, Key, same
+from variorum.spec.dialect import ACTIVATION, WINDOW, Codec, Key, same
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary
 
@@ -69,7 +69,7 @@ GEMMA3_NAMES = LLAMA_NAMES.but(
         *(key for key in KEYS if key.config != "hidden_act"),
         Key("hidden_activation", (f"{D}.block.feedforward.activation",),
             Codec(ACTIVATION.read, lambda name: {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name))),
-        Key("sliding_window", (f"{D}.block.attention.window",)),
+        Key("sliding_window", (f"{D}.block.attention.window",), WINDOW),
         Key("query_pre_attn_scalar", (f"{D}.block.attention.scale",), SQUARED),
     ),
     rules=(

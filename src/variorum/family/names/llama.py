@@ -7,7 +7,7 @@ from typing import Any
 
 from variorum.family.gpt import LLAMA, MISTRAL, MIXTRAL, TABLE
 from variorum.family.names.common import head_width, rope_parameters, scaling_of, write_rope
-from variorum.spec.dialect import ACTIVATION, Dialect, Drop, Key, Rule, same, tied_to
+from variorum.spec.dialect import ACTIVATION, WINDOW, Dialect, Drop, Key, Rule, same, tied_to
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary
 
@@ -104,7 +104,7 @@ MISTRAL_NAMES = LLAMA_NAMES.but(
     model_type="mistral",
     base=MISTRAL,
     prefixes={},
-    keys=(*KEYS, Key("sliding_window", (f"{D}.block.attention.window",), none="none")),
+    keys=(*KEYS, Key("sliding_window", (f"{D}.block.attention.window",), WINDOW, none="none")),
     classes=classes("Mistral"),
     required={},
 )
