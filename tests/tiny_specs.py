@@ -79,4 +79,4 @@ def run(model: Model, ids: Tensor, mask: Tensor | None = None, **given: object) 
 def gap(a: Tensor, b: Tensor) -> float:
     """The largest difference."""
     assert a.shape == b.shape, (a.shape, b.shape)
-    return float((a - b).abs().max())
+    return float((a - b).detach().abs().max())
