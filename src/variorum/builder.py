@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from variorum.model import Model
 from variorum.spec.architecture import Architecture
@@ -18,8 +20,21 @@ RESIDUAL = ("attention.out.weight", "cross.out.weight", "feedforward.down.weight
 
 def empty(spec: ModelSpec, heads: Sequence[str] = (), *, kind: type[Model] = Model) -> Model:
     """The model without storage (meta device): shapes only."""
-    with torch.device("meta"):
+    with torch.device("meta"), _Unfilled():
         return kind(spec, heads)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Modules fill their parameters when they are made. Here that has no storage to go to, and its first call on a
+    meta tensor would import the compiler, which takes longer than loading a model."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def build(
