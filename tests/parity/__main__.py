@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests import gates
+from tests.parity import oracle
 from tests.parity.case import Case
-from tests.parity.compare import Bench, Finding, differing, meaning, stored
+from tests.parity.compare import Bench, Finding, changed, differing, stored
 from tests.parity.tiny import CASES
 
 HEAD = (
@@ -60,18 +62,24 @@ class Tally:
         found = self.findings
         share = sum(f.compared for f in found), sum(f.present for f in found)
         worst = [
-            max((f.scores for f in found), default=None),
-            max((f.gradients for f in found if f.gradients is not None), default=None),
-            max((f.narrow for f in found), default=None),
-            max((f.oracle_narrow for f in found), default=None),
+            worst_of(f.scores for f in found),
+            worst_of(f.gradients for f in found),
+            worst_of(f.narrow for f in found),
+            worst_of(f.oracle_narrow for f in found),
         ]
-        used = max((f.narrow / gates.narrow_limit(f.oracle_narrow) for f in found), default=None)
+        used = worst_of(f.narrow / gates.narrow_limit(f.oracle_narrow) for f in found)
         figures = " ".join(("–" if w is None else f"{w:.1e}").rjust(8) for w in worst)
-        plain = f"{max(self.plain):.1e}" if self.plain else "–"
+        plain = f"{oracle.worst(self.plain):.1e}" if self.plain else "–"
         returned = "differs" if any("round trip" in p for p in self.problems) else "bitwise" if found else "–"
         state = "" if not self.problems else "  FAILS"
         part = "–" if used is None else f"{used:.0%}"
         return f"{self.name:40} {share[0]:>5}/{share[1]:<5} {figures} {part:>8} {plain:>8}  {returned}{state}"
+
+
+def worst_of(figures: Iterable[float | None]) -> float | None:
+    """The largest of those that there are; NaN if any is."""
+    there = [figure for figure in figures if figure is not None]
+    return oracle.worst(there) if there else None
 
 
 def round_trip(bench: Bench, scratch: Path) -> list[str]:
@@ -81,8 +89,7 @@ def round_trip(bench: Bench, scratch: Path) -> list[str]:
     saved = scratch / "saved"
     ours.load(bench.published, bench.case.head, dtype="float32").save(saved)
     faults = [f"tensor {name}" for name in differing(stored(saved), stored(bench.published))]
-    before, after = meaning(bench.published), meaning(saved)
-    return faults + [f"config {k}" for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
+    return faults + [f"config {key}" for key in changed(saved, bench.published)]
 
 
 def main() -> int:

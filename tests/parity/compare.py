@@ -82,7 +82,7 @@ class Bench:
         for kind, answer in self.right.items():
             if answer.gradients:
                 scratch = self.directory / f"gradients-{kind}"
-                answers[kind] = ours.renamed(self.theirs, answer.gradients, self.case.head, scratch)
+                answers[kind] = ours.renamed(self.theirs, answer.gradients, self.case.head, self.published, scratch)
                 shutil.rmtree(scratch)
         return answers
 
@@ -149,8 +149,21 @@ def meaning(directory: Path) -> dict[str, Any]:
     return {key: value for key, value in json.loads(json.dumps(said)).items() if key not in bookkeeping}
 
 
+def changed(saved: Path, published: Path) -> list[str]:
+    """Configuration keys that no longer mean the same, with both values."""
+    before, after = meaning(published), meaning(saved)
+    absent = "(absent)"
+    pairs = {key: (before.get(key, absent), after.get(key, absent)) for key in before.keys() | after.keys()}
+    return [f"{key}: {was} -> {now}" for key, (was, now) in sorted(pairs.items()) if was != now]
+
+
 def differing(saved: Mapping[str, Tensor], published: Mapping[str, Tensor]) -> list[str]:
     """Names whose tensors are missing, extra or not bitwise equal."""
     both = saved.keys() & published.keys()
-    apart = [n for n in both if saved[n].dtype != published[n].dtype or not torch.equal(saved[n], published[n])]
-    return sorted([*apart, *(saved.keys() ^ published.keys())])
+    return sorted([*(n for n in both if not _same_bits(saved[n], published[n])), *(saved.keys() ^ published.keys())])
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    """Stricter than equality, which takes 0.0 for -0.0."""
+    same = one.dtype == other.dtype and one.shape == other.shape
+    return same and torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))

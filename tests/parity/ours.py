@@ -36,7 +36,8 @@ def run(model: Model, probe: Probe, *, gradients: bool = True) -> oracle.Outputs
             out = model(**_inputs(batch, probe), **carried, output_hidden_states=probe.carry is None)
             if probe.carry == "memory":
                 carried = {"memory": out.memory}
-            results.append({**_scores(model, out), **_states(out)})
+            scores = _scores(model, out)
+            results.append({**scores, **_states(scores, out)})
         rows = oracle.real_rows(results, probe)
         scores = {name: value for name, value in rows.items() if name in oracle.SCORES}
         grads = _gradients(model, scores) if gradients else {}
@@ -64,9 +65,11 @@ def _scores(model: Model, out: Output) -> dict[str, Tensor]:
     return {"logits": out.logits}
 
 
-def _states(out: Output) -> dict[str, Tensor]:
-    states = out.hidden_states or ()
-    return {f"hidden_states.{i}": state for i, state in enumerate(states)}
+def _states(scores: Mapping[str, Tensor], out: Output) -> dict[str, Tensor]:
+    """Hidden states, where they stand for the same rows as the scores."""
+    rows = next(iter(scores.values())).shape[:2]
+    states = out.hidden_states or []
+    return {f"hidden_states.{i}": state for i, state in enumerate(states) if state.shape[:2] == rows}
 
 
 def _gradients(model: Model, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -78,7 +81,9 @@ def _gradients(model: Model, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def renamed(theirs: nn.Module, gradients: Mapping[str, Tensor], head: str | None, directory: Path) -> dict[str, Tensor]:
+def renamed(
+    theirs: nn.Module, gradients: Mapping[str, Tensor], head: str | None, published: Path, directory: Path
+) -> dict[str, Tensor]:
     """The oracle's gradients under our names: written as a checkpoint and read back through our weight map."""
-    oracle.save_gradients(theirs, gradients, directory)
+    oracle.save_gradients(theirs, gradients, published, directory)
     return {name: value.detach() for name, value in load(directory, head).named_tensors()}

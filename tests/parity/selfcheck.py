@@ -48,7 +48,7 @@ class Line:
 
     @property
     def passed(self) -> bool:
-        worst = max(self.gap or 0.0, self.gradient_gap or 0.0)
+        worst = oracle.worst([self.gap or 0.0, self.gradient_gap or 0.0])
         return worst > 1e-4 if self.note else worst <= AGREES
 
     def __str__(self) -> str:
