@@ -18,7 +18,7 @@ from .dialects import build, dialect_of
 from .document import check_document, unknown_patterns, wrapper_of
 from .encoding import Side, Slot, Wrapper
 from .guard import parse_json, read_bytes, reject_lone_surrogates
-from .native import NativeEngine, add_tokens, backend_from_document, check_added_ids, probe_patterns
+from .native import NativeEngine, add_tokens, backend_from_text, check_added_ids, probe_patterns
 from .pieces import PieceModel
 from .published import read_byte_level, read_wordpiece
 from .specials import Declared, read_declared
@@ -88,13 +88,14 @@ def _read(directory: Path, declared: Declared) -> Tokenizer:
 
 def _from_document(path: Path, declared: Declared) -> Tokenizer:
     where = str(path)
-    document = parse_json(read_bytes(path), path)
-    reject_lone_surrogates(document, path)
+    data = read_bytes(path)
+    document = parse_json(data, path)
+    reject_lone_surrogates(data, document, path)
     model = check_document(document, where)
     unknown = unknown_patterns(document)
     if unknown:
         probe_patterns(unknown, where)
-    backend = backend_from_document(document, where)
+    backend = backend_from_text(data.decode("utf-8"), where)
     wrapper = wrapper_of(document, where)
     check_added_ids(backend, document, where)
     add_tokens(backend, declared.added.values(), where)

@@ -126,18 +126,29 @@ def _check_merges(model: Mapping[str, Any], where: str) -> None:
     if not isinstance(merges, list):
         raise DamagedFile("merges must be a list", where=where)
     prefix = model.get("continuing_subword_prefix") or ""
+    if not isinstance(prefix, str):
+        raise DamagedFile("continuing_subword_prefix must be a string or null", where=where)
+    skip = len(prefix)
     for place, merge in enumerate(merges):
         pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
-            raise DamagedFile(f"merge {place} is not a pair of tokens", where=where)
-        left, right = pair
-        if left not in vocab or right not in vocab:
-            missing = right if left in vocab else left
-            raise DamagedFile(f"merge {place} uses {missing[:40]!r}, which is not in the vocabulary", where=where)
-        if prefix and not right.startswith(prefix):
-            raise DamagedFile(f"merge {place} continues a word without the prefix {prefix!r:.40}", where=where)
-        if left + right[len(prefix) :] not in vocab:
-            raise DamagedFile(f"merge {place} makes a token that is not in the vocabulary", where=where)
+        try:
+            left, right = pair
+            sound = left in vocab and right in vocab and left + right[skip:] in vocab and right.startswith(prefix)
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise DamagedFile(f"merge {place} {_fault(pair, vocab, prefix)}", where=where)
+
+
+def _fault(pair: Any, vocab: Mapping[str, int], prefix: str) -> str:
+    if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
+        return "is not a pair of tokens"
+    missing = [part for part in pair if part not in vocab]
+    if missing:
+        return f"uses {missing[0][:40]!r}, which is not in the vocabulary"
+    if not pair[1].startswith(prefix):
+        return f"continues a word without the prefix {prefix!r:.40}"
+    return "makes a token that is not in the vocabulary"
 
 
 def _check_unigram(model: Mapping[str, Any], where: str) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from ..errors import AccessError, DamagedFile, NotFound
 MAX_BYTES = 256 * 2**20  # the largest published tokenizer.json is about 34 MB
 
 _T = TypeVar("_T")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _stderr_lock = threading.Lock()
 
 
@@ -88,9 +90,17 @@ def parse_json(data: bytes, path: Path) -> dict[str, Any]:
     return document
 
 
-def reject_lone_surrogates(value: Any, path: Path) -> None:
-    """Escapes such as ``\\ud800`` parse as JSON but are no text; native code would refuse them late."""
-    stack = [value]
+def reject_lone_surrogates(data: bytes, document: Mapping[str, Any], path: Path) -> None:
+    """Escapes such as ``\\ud800`` parse as JSON but are no text; native code would refuse them late.
+
+    Args:
+        data: the file's bytes: without such an escape there is nothing to look for.
+        document: the parsed file.
+        path: the file, for the message.
+    """
+    if not _SURROGATE_ESCAPE.search(data):
+        return
+    stack: list[Any] = [document]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):

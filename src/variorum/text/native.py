@@ -142,7 +142,7 @@ class NativeEngine:
                 pairs = (pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"])
                 model["merges"] = [pair for pair in pairs if hidden.keys().isdisjoint((*pair, "".join(pair)))]
             document["added_tokens"] = [token for token in document["added_tokens"] if not token["special"]]
-            self._hidden = backend_from_document(document, self._where)
+            self._hidden = backend_from_text(json.dumps(document), self._where)
         return self._hidden
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
@@ -152,9 +152,8 @@ class NativeEngine:
         return native(run, "the tokenizer cannot decode these ids", self._where, quiet=self._guarded)
 
 
-def backend_from_document(document: Mapping[str, Any], where: str) -> tokenizers.Tokenizer:
-    """The library's object from a checked document."""
-    text = json.dumps(document, ensure_ascii=False)
+def backend_from_text(text: str, where: str) -> tokenizers.Tokenizer:
+    """The library's object from the text of a checked document."""
     return native(lambda: tokenizers.Tokenizer.from_str(text), "the tokenizer cannot be built", where)
 
 
