@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-LETTER = 7.3
-"""Width of one letter at the drawings' font size, to keep labels inside."""
+LETTER = 8.0
+"""Width of one bold letter at the drawings' font size, in the widest of the fonts; keeps labels inside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,8 @@ def forest(
     intervals: Sequence[Interval], *, width: int, margin: float, x_label: str, show: Callable[[float], str], title: str
 ) -> Markup:
     """The intervals that gave the verdicts, a tick per seed, and the line that they must clear."""
-    row, top = 58, 10
+    roomy = width > 500
+    row, top = (58, 10) if roomy else (76, 6)
     height = top + row * len(intervals) + 40
     values = [v for one in intervals for v in (one.low, one.high, *one.by_seed)] + [margin]
     frame = Frame(
@@ -160,9 +161,13 @@ def forest(
     body = [_x_axis(frame, x_label)]
     body.append(_line("zero", frame.x(margin), top, frame.x(margin), height - frame.bottom))
     for i, one in enumerate(intervals):
-        y = top + row * i + 34
-        body.append(_text(one.name, frame.left, y - 16, "claim"))
-        body.append(_text(one.verdict, frame.width - frame.right, y - 16, f"name end {one.verdict}"))
+        y = top + row * (i + 1) - 24
+        if roomy:
+            body.append(_text(one.name, frame.left, y - 16, "claim"))
+            body.append(_text(one.verdict, width - frame.right, y - 16, f"name end {one.verdict}"))
+        else:
+            body.append(_text(one.name, frame.left, y - 33, "claim"))
+            body.append(_text(one.verdict, frame.left, y - 16, f"name {one.verdict}"))
         body.append(_line(f"interval {one.verdict}", frame.x(one.low), y, frame.x(one.high), y))
         for end in (one.low, one.high):
             body.append(_line(f"interval {one.verdict}", frame.x(end), y - 5, frame.x(end), y + 5))

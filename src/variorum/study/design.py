@@ -69,6 +69,7 @@ class Study:
     Attributes:
         items: what one item is, in words, with the number of them.
         looks: seed counts at which it may be read; any other count is exploratory.
+        curve_note: on which items the learning curves are taken, where it is not all of them.
         equal, unequal: what is held equal between arms, and what is not.
     """
 
@@ -84,6 +85,7 @@ class Study:
     equal: tuple[str, ...] = ()
     unequal: tuple[str, ...] = ()
     budget: str = ""
+    curve_note: str = ""
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]

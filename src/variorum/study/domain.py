@@ -76,6 +76,7 @@ def design(*, rows: Rows, steps: int, seeds: tuple[int, ...], looks: tuple[int, 
         looks=looks,
         budget=f"{train:,} labelled snippets; encoders take {steps} steps of {BATCH}",
         items=f"{test:,} snippets from other documents, in {JACKKNIFE_GROUPS} groups of documents",
+        curve_note=f" (on {CURVE_ROWS} of the test rows)",
         equal=(
             f"labelled rows, test rows; between encoders also data order, byte-level BPE of {VOCAB:,}, depth "
             f"{nano.ENCODER_DEPTH}, width {nano.WIDTH}, optimiser, schedule, no dropout",

@@ -6,10 +6,12 @@ The walk takes its changes, with their reasons, from the family's own lineage; o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from variorum.errors import NotFound
 from variorum.family import find
+from variorum.spec.architecture import Init
 from variorum.spec.feedforward import GatedMLP
 from variorum.spec.model import Change, Model
 from variorum.study.design import Arm, readings
@@ -23,13 +25,21 @@ KV_HEADS = 2
 ENCODER_DEPTH = 2
 
 _DECODER, _ENCODER = "architecture.decoder", "architecture.encoder"
-_WALK: tuple[tuple[str, str, str, str, object], ...] = (
-    ("rope", "+ RoPE", "llama", f"{_DECODER}.positions", None),
-    ("rmsnorm", "+ RMSNorm", "llama", f"{_DECODER}.block.layout.norm", None),
-    ("swiglu", "+ SwiGLU", "llama", f"{_DECODER}.block.feedforward", GatedMLP(width=GATED_WIDTH, activation="silu")),
-    ("gqa", "+ GQA", "llama-3", f"{_DECODER}.block.attention.kv_heads", KV_HEADS),
+_INIT = Init(std=None, residual="depth")
+"""LLaMA's paper is silent on initial values; this is what its laboratory's later training code offers
+(facebookresearch/lingua, `InitStdFactor.GLOBAL_DEPTH`): 1/√fan-in, less by depth for what feeds the residual stream."""
+_GATED = {"value": GatedMLP(width=GATED_WIDTH, activation="silu"), "also": {"architecture.init": _INIT}}
+_WALK: tuple[tuple[str, str, str, str, Mapping[str, Any]], ...] = (
+    ("rope", "+ RoPE", "llama", f"{_DECODER}.positions", {}),
+    ("rmsnorm", "+ RMSNorm", "llama", f"{_DECODER}.block.layout.norm", {}),
+    ("swiglu", "+ SwiGLU", "llama", f"{_DECODER}.block.feedforward", _GATED),
+    ("gqa", "+ GQA", "llama-3", f"{_DECODER}.block.attention.kv_heads", {"value": KV_HEADS}),
 )
-"""Arm, title, the model whose change it is, the path changed, the value at this size (None: the published one)."""
+"""Arm, title, the model whose change it is, the path changed, and what this size changes in it."""
+INITIAL_VALUES = (
+    "initial values: GPT-2's published scale up to RMSNorm; from SwiGLU on 1/√fan-in, less by depth for what feeds the "
+    "residual stream, as LLaMA's laboratory has it in later training code (lingua), its paper being silent"
+)
 NOT_WALKED = "no biases, an untied output table, the tokenizer and the recipe are LLaMA's too, and are left as GPT-2's"
 
 
@@ -44,10 +54,9 @@ def walk_arms(*, vocab: int, length: int) -> tuple[Arm, ...]:
     )
     spec = dataclasses.replace(spec, name="nano GPT-2")
     arms = [Arm(name="gpt2", title="GPT-2", spec=spec, note=f"{spec.cite}; {DEPTH} layers × {WIDTH}")]
-    for name, title, owner, path, value in _WALK:
+    for name, title, owner, path, small in _WALK:
         source = find(owner)
-        change = published_change(source, path)
-        change = change if value is None else dataclasses.replace(change, value=value)
+        change = dataclasses.replace(published_change(source, path), **small)
         after = spec.variant(f"nano {title}", cite=source.cite, changes=[change])
         note = f"{source.cite}: {change.why}"
         arms.append(Arm(name=name, title=title, spec=after, apparatus=readings(spec.diff(after)), note=note))

@@ -17,6 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from variorum import __version__
 from variorum.study import charts, words
 from variorum.study.analysis import Outcome
@@ -48,7 +50,6 @@ def write(finding: Finding, folder: Path, command: str) -> tuple[Path, Path]:
 def render(finding: Finding, command: str) -> str:
     """The page as text."""
     from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
 
     here = resources.files("variorum.study")
     css = here.joinpath("report.css").read_text(encoding="utf-8")
@@ -145,28 +146,37 @@ def _curves(outcome: Outcome) -> list[dict[str, object]]:
     figures: list[dict[str, object]] = [
         {
             "drawing": charts.both(
-                partial(_drawn, drawn, x_label="steps", y_label=label, title=f"Learning curves: {label}")
+                partial(_drawn, series=drawn, x_label="steps", y_label=label, title=f"Learning curves: {label}")
             ),
-            "caption": f"The {metric.name} as training goes on: mean of the seeds, and their range.",
+            "caption": f"The {metric.name} as training goes on{study.curve_note}: mean of the seeds, and their range.",
         }
     ]
     if metric.by_item and first.seeded:
         gains = [_series(outcome, arm, against=first.name) for arm in study.arms[1:]]
         shown = [series for series in gains if series is not None]
         label = f"gain over {first.title}, {metric.unit}"
+        if not shown:
+            return figures
         figures.append(
             {
                 "drawing": charts.both(
-                    partial(_drawn, shown, x_label="steps", y_label=label, title=f"Gain over {first.title}", zero=True)
+                    partial(
+                        _drawn,
+                        series=shown,
+                        x_label="steps",
+                        y_label=label,
+                        title=f"Gain over {first.title}",
+                        zero=True,
+                    )
                 ),
                 "caption": f"The same runs as a paired gain over {first.title} at the same step and seed.",
             }
         )
-    return [figure for figure in figures if figure["drawing"]]
+    return figures
 
 
-def _drawn(series: Sequence[charts.Series], width: int, **words_: Any) -> Any:
-    return charts.curves(series, width=width, **words_) if series else ""
+def _drawn(width: int, *, series: Sequence[charts.Series], **labels: Any) -> Markup:
+    return charts.curves(series, width=width, **labels)
 
 
 def _series(outcome: Outcome, arm: Arm, against: str | None = None) -> charts.Series | None:
@@ -214,7 +224,7 @@ def _front(outcome: Outcome) -> object:
     return charts.both(
         partial(
             _front_drawn,
-            points,
+            points=points,
             x_label="training seconds of one cell, one thread",
             y_label=f"{metric.name}, {metric.unit}",
             title="Quality and cost",
@@ -222,8 +232,8 @@ def _front(outcome: Outcome) -> object:
     )
 
 
-def _front_drawn(points: Sequence[charts.Point], width: int, **words_: Any) -> Any:
-    return charts.front(points, width=width, **words_)
+def _front_drawn(width: int, *, points: Sequence[charts.Point], **labels: Any) -> Markup:
+    return charts.front(points, width=width, **labels)
 
 
 def _front_caption(study: Study) -> str:
@@ -252,7 +262,7 @@ def _table(outcome: Outcome) -> dict[str, Any]:
         )
     head = [
         "Arm",
-        f"{metric.name}, {metric.unit}",
+        metric.unit if metric.by_item else metric.name,
         "each seed",
         *(f"F1 {name}" for name in classes),
         "parameters",

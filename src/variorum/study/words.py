@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from variorum.study.analysis import Outcome
 from variorum.study.design import Arm, Study
-from variorum.study.statistics import Judgement
+from variorum.study.statistics import MOST_SEEDS, Judgement
 
 AT_BUDGET = "at this budget"
 DECIDED = ("supported", "refuted")
@@ -51,7 +51,7 @@ def remark(study: Study, judgement: Judgement) -> str:
         return ""
     detect = f"{study.metric.shown(judgement.detectable)} {study.metric.unit} would be detected"
     if judgement.seeds_to_decide is None:
-        return f"{detect}; more seeds alone would hardly decide it"
+        return f"{detect}; even {MOST_SEEDS} seeds would hardly decide it"
     return f"{detect}; about {judgement.seeds_to_decide} seeds would probably decide it"
 
 
