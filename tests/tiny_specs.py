@@ -13,6 +13,8 @@ from torch import Tensor
 from tests.spec.shrunk import ALL
 from variorum.builder import build
 from variorum.model import Model, Output
+from variorum.spec.architecture import At
+from variorum.spec.feedforward import GatedMLP
 from variorum.spec.model import Model as Spec
 from variorum.spec.positions import Disentangled, Learned, RelativeBuckets
 
@@ -28,6 +30,9 @@ WINDOW, VOCAB, WIDTH = 6, 50, 32
 def tiny(name: str, values: dict[str, object] | None = None) -> Spec:
     """The model called ``name``, small, with windows, buckets and spans that twelve tokens overrun."""
     spec = ALL[name]
+    if name == "deepseek-v3":  # its first layers are dense, and 18,432 wide
+        dense = At(layers=":3", set={"feedforward": GatedMLP(width=24, activation="silu")})
+        spec = spec.set({"architecture.decoder.pattern": (dense,)})
     for stack, parts in spec.architecture.stacks.items():
         root, positions = f"architecture.{stack}", parts.positions
         if parts.block.attention.window:

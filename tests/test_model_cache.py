@@ -1,0 +1,132 @@
+"""Decoding from a cache is the same computation: token by token, in chunks, padded, and across to an encoder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.tiny_specs import DECODERS, NAMES, SEQ2SEQ, gap, lm_head, made, tiny, words
+from variorum.attention.cache import Cache, Slots
+from variorum.errors import UsageError
+from variorum.inference.generate import generate
+from variorum.model import Model
+
+WRITERS = [*DECODERS, *SEQ2SEQ]
+
+
+def stepped(model: Model, ids: Tensor, cuts: list[int], mask: Tensor | None = None) -> Tensor:
+    """States of ``ids`` fed in pieces that end at ``cuts``; an encoder-decoder reads one fixed source."""
+    cache, pieces = Cache(model.spec.architecture.main.depth), []
+    for start, end in zip([0, *cuts], [*cuts, ids.shape[1]], strict=True):
+        piece, given = ids[:, start:end], {"cache": cache}
+        if model.spec.architecture.encoder is not None:
+            out = model(words(len(ids), 9, seed=5), decoder_input_ids=piece, **given)
+        else:
+            out = model(piece, attention_mask=None if mask is None else mask[:, start:end], **given)
+        pieces.append(out.last_hidden_state)
+    assert cache.length == ids.shape[1]
+    return torch.cat(pieces, 1)
+
+
+def whole(model: Model, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    if model.spec.architecture.encoder is not None:
+        return model(words(len(ids), 9, seed=5), decoder_input_ids=ids).last_hidden_state
+    return model(ids, attention_mask=mask).last_hidden_state
+
+
+@pytest.mark.mechanism("K1", "G2")
+@pytest.mark.case("V014")
+@pytest.mark.parametrize("backend", ["eager", "auto"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_cache_gives_what_recomputing_everything_gives(name, backend):
+    model, ids = made(name), words(2, 14)
+    model.backend = backend
+    with torch.no_grad():
+        right = whole(model, ids)
+        assert gap(stepped(model, ids, list(range(1, 14))), right) < 1e-12
+        assert gap(stepped(model, ids, [3, 5]), right) < 1e-12  # a chunk of 2 over a cache of 3
+
+
+@pytest.mark.mechanism("K1")
+@pytest.mark.parametrize("name", DECODERS)
+def test_padding_on_the_left_does_not_disturb_what_is_written_from_a_cache(name):
+    model, ids = made(name), words(2, 12)
+    mask = torch.ones(2, 12, dtype=torch.long)
+    mask[1, :4] = 0
+    with torch.no_grad():
+        alone = whole(model, ids[1:, 4:])
+        padded = stepped(model, ids, [7, 8, 9, 10, 11], mask)
+    assert gap(padded[1:, 4:], alone) < 1e-12
+
+
+@pytest.mark.mechanism("K1")
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma-3", "t5"])
+def test_gradients_flow_through_a_cache_as_through_one_pass(name):
+    model, ids = made(name), words(1, 8)
+    grads = []
+    for states in (whole(model, ids), stepped(model, ids, [3, 5])):
+        model.zero_grad()
+        states.square().sum().backward()
+        grads.append({key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None})
+    assert max(gap(grads[0][key], grads[1][key]) for key in grads[0]) < 1e-9
+
+
+@pytest.mark.mechanism("K1", "G1", "G2")
+@pytest.mark.case("V014")
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma-3", "deepseek-v3", "t5"])
+def test_sixty_four_greedy_tokens_are_the_same_with_and_without_a_cache(name):
+    depth = {f"architecture.{stack}.depth": 4 for stack in tiny(name).architecture.stacks}
+    model = made(tiny(name, depth), lm_head(name)).float()
+    prompts = [words(1, 5)[0].tolist(), words(1, 9, seed=1)[0].tolist()]
+    kept, fresh = (generate(model, prompts, max_new_tokens=64, use_cache=use) for use in (True, False))
+    for a, b in zip(kept, fresh, strict=True):
+        assert a.ids == b.ids and len(a.ids) == 64
+        assert a.log_probabilities == pytest.approx(b.log_probabilities, abs=1e-4)
+
+
+@pytest.mark.mechanism("K7")
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_a_source_is_encoded_and_projected_once(name):
+    model, ids, source = made(name), words(2, 6), words(2, 9, seed=5)
+    runs = {"encoder": 0, "cross keys": 0, "self keys": 0}
+
+    def count(what: str):
+        return lambda *_: runs.__setitem__(what, runs[what] + 1)
+
+    model.encoder.register_forward_hook(count("encoder"))
+    model.decoder.layers[2].cross.key.register_forward_hook(count("cross keys"))
+    model.decoder.layers[2].attention.key.register_forward_hook(count("self keys"))
+    cache = Cache(6)
+    with torch.no_grad():
+        for at in range(6):
+            model(source, decoder_input_ids=ids[:, at : at + 1], cache=cache)
+    assert runs == {"encoder": 1, "cross keys": 1, "self keys": 6}
+    assert [tuple(tensor.shape) for tensor in cache.cross[2].held] == [(2, 4, 9, 8)] * 2
+
+
+@pytest.mark.mechanism("K1")
+def test_slots_grow_in_doublings_and_keep_what_they_hold():
+    slots, rows = Slots(), torch.arange(40.0).view(1, 1, 20, 2)
+    capacities = set()
+    with torch.no_grad():
+        for at in range(20):
+            row = rows[:, :, at : at + 1]
+            keys, values = slots.append(row, -row)
+            capacities.add(slots._held[0].shape[2])
+            assert torch.equal(keys, rows[:, :, : at + 1]) and torch.equal(values, -keys)
+    assert len(capacities) <= 6
+
+
+@pytest.mark.mechanism("K1", "C15")
+def test_a_full_position_table_stops_decoding_with_the_limit():
+    model = made(tiny("gpt2", {"architecture.decoder.input.positions.rows": 10}))
+    with torch.no_grad():
+        stepped(model, words(1, 10), [9])
+        with pytest.raises(UsageError, match="longer than the 10"):
+            stepped(model, words(1, 11), [10])
+
+
+@pytest.mark.mechanism("K1")
+def test_an_encoder_decoder_and_every_decoder_is_covered_here():
+    assert {name for name in NAMES if made(name).is_decoder} == set(WRITERS)
