@@ -82,7 +82,7 @@ class Bench:
         for kind, answer in self.right.items():
             if answer.gradients:
                 scratch = self.directory / f"gradients-{kind}"
-                answers[kind] = ours.renamed(self.theirs, answer.gradients, self.case.head, self.published, scratch)
+                answers[kind] = ours.renamed(self.theirs, answer.gradients, self.case.head, scratch)
                 shutil.rmtree(scratch)
         return answers
 

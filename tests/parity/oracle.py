@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import inspect
-import shutil
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -302,11 +301,11 @@ def _states(result: Any) -> dict[str, Tensor]:
     return {f"hidden_states.{i}": state for i, state in enumerate(states)}
 
 
-def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], published: Path, directory: Path) -> None:
+def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], directory: Path) -> None:
     """Writes gradients in the published layout, as if they were the weights; saved buffers, which have none, are 0.
 
     Every weight map is a relabelling of entries, so reading this directory back through a map puts each gradient
-    beside the parameter it belongs to. The configuration is the published one: a loaded T5 forgets that it is untied.
+    beside the parameter it belongs to.
     """
     places = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
     kept = {name: value.detach().clone() for name, value in places}
@@ -315,7 +314,6 @@ def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], published:
             value.copy_(gradients[name]) if name in gradients else value.zero_()
         try:
             save(model, directory)
-            shutil.copy(published / "config.json", directory)
         finally:
             for name, value in places:
                 value.copy_(kept[name])

@@ -81,9 +81,7 @@ def _gradients(model: Model, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def renamed(
-    theirs: nn.Module, gradients: Mapping[str, Tensor], head: str | None, published: Path, directory: Path
-) -> dict[str, Tensor]:
+def renamed(theirs: nn.Module, gradients: Mapping[str, Tensor], head: str | None, directory: Path) -> dict[str, Tensor]:
     """The oracle's gradients under our names: written as a checkpoint and read back through our weight map."""
-    oracle.save_gradients(theirs, gradients, published, directory)
+    oracle.save_gradients(theirs, gradients, directory)
     return {name: value.detach() for name, value in load(directory, head).named_tensors()}
