@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
@@ -17,23 +18,30 @@ DType = Literal["float32", "float64", "bfloat16", "float16"]
 
 @Parameter(name="*")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Loading:
-    """How a model is found and loaded."""
+class Place:
+    """Where a model is found and where it runs."""
 
     revision: str | None = None
     "A branch, tag or commit, where the model is a repository."
     download: bool = False
     "Fetch what the cache lacks; without it nothing touches the network."
-    dtype: DType = "float32"
-    "What weights are converted to."
     device: str = "cpu"
     "Where the model runs: cpu, cuda or cuda:N."
+
+
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loading(Place):
+    """How a model is found and loaded."""
+
+    dtype: DType = "float32"
+    "What weights are converted to."
 
 
 PLAIN = Loading()
 
 
-def load(reference: str, loading: Loading, *, head: str | None = "auto", backend: str = "auto") -> Model:
+def load(reference: str, loading: Loading, *, head: str | Sequence[str] | None = "auto") -> Model:
     """The model that ``reference`` means, ready to run.
 
     Raises:
@@ -45,7 +53,7 @@ def load(reference: str, loading: Loading, *, head: str | None = "auto", backend
     from variorum.face import load as load_model
 
     check_device(loading.device)
-    return load_model(place, head=head, dtype=loading.dtype, device=loading.device, backend=backend)
+    return load_model(place, head=head, dtype=loading.dtype, device=loading.device)
 
 
 def check_device(name: str) -> None:
