@@ -15,7 +15,7 @@ from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
 
 NORM = LayerNorm(eps=1e-12)
 TABLE = "encoder.input.table"
-FIRST_TOKEN = SequenceHead(take="first", transform=Transform(activation="tanh"), transform_dropout=0.1)
+E, H = "architecture.encoder", "architecture.heads"
 
 
 def shape(width: int, depth: int, heads: int, *, vocab: int, ff: int | None = None, **more: Any) -> dict[str, object]:
@@ -92,57 +92,48 @@ BERT = Model(
     },
 )
 
-ROBERTA_NORM = LayerNorm(eps=1e-5)
-ROBERTA = BERT.variant(
-    "roberta",
-    cite="Liu et al. 2019, arXiv:1907.11692",
-    changes=[
-        Change("architecture.encoder.input.positions", Learned(rows=514, offset=2, count="ids"), axis=POSITIONS,
-               why="positions are counted from the padding id", also={"architecture.encoder.input.pad_id": 1}),
-        Change("architecture.encoder.input.segments", 1, axis=OBJECTIVE, why="no pairs to tell apart"),
-        Change("objective.pair", None, axis=OBJECTIVE, why="next-sentence prediction did not help, and forced pairs",
-               relieves="useless-objective", also={"architecture.heads.next_sentence": None}),
-        Change("objective.masking.copies", None, axis=TRAINING, why="a fresh mask each time a text is seen",
-               relieves="signal-density"),
-        Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="no unknown tokens",
-               also={"architecture.encoder.input.vocab": 50_265}),
-        Change("recipe", Recipe(batch=8192, length=512, steps=500_000, learning_rate=6e-4, warmup=24_000,
-                                weight_decay=0.01, schedule="linear"), axis=TRAINING,
-               why="ten times the data, larger batches, longer", relieves="under-training"),
-        Change("architecture.encoder.block.layout", post(ROBERTA_NORM), axis=TRAINING, why="fairseq's epsilon",
-               also={"architecture.encoder.input.norm": ROBERTA_NORM, "architecture.heads.masked_lm.transform.norm":
-                     ROBERTA_NORM}),
-        Change("architecture.heads.sequence_classification", FIRST_TOKEN, axis=OBJECTIVE,
-               why="without pair pretraining there is no trained pooler"),
-    ],
-    weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"),
-    sizes={
-        "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
-        "roberta-large": Size(shape(1024, 24, 16, vocab=50_265), "FacebookAI/roberta-large", 355e6),
-        "xlm-roberta-base": Size(shape(768, 12, 12, vocab=250_002) | {"tokenizer.kind": "unigram"},
-                                 "FacebookAI/xlm-roberta-base", 270e6),
-    },
-)  # fmt: skip
+ROBERTA_SIZES = {
+    "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
+    "roberta-large": Size(shape(1024, 24, 16, vocab=50_265), "FacebookAI/roberta-large", 355e6),
+    "xlm-roberta-base": Size(
+        shape(768, 12, 12, vocab=250_002) | {"tokenizer.kind": "unigram"}, "FacebookAI/xlm-roberta-base", 270e6
+    ),
+}
+ROBERTA = BERT.variant("roberta", cite="Liu et al. 2019, arXiv:1907.11692", sizes=ROBERTA_SIZES, changes=[
+    Change(f"{E}.input.positions", Learned(rows=514, offset=2, count="ids"), POSITIONS,
+           "positions are counted from the padding id", also={f"{E}.input.pad_id": 1}),
+    Change(f"{E}.input.segments", 1, OBJECTIVE, "no pairs to tell apart"),
+    Change("objective.pair", None, OBJECTIVE, "next-sentence prediction did not help, and forced pairs",
+           relieves="useless-objective", also={f"{H}.next_sentence": None}),
+    Change("objective.masking.copies", None, TRAINING, "a fresh mask for every pass", relieves="signal-density"),
+    Change("tokenizer", Tokenizer(kind="byte-bpe"), TOKENIZER, "no unknown tokens", also={f"{E}.input.vocab": 50_265}),
+    Change("recipe.batch", 8192, TRAINING, "ten times the data, larger batches, longer", relieves="under-training",
+           also={"recipe.steps": 500_000, "recipe.learning_rate": 6e-4, "recipe.warmup": 24_000}),
+    Change(f"{E}.block.layout.norm.eps", 1e-5, TRAINING, "fairseq's epsilon",
+           also={f"{E}.input.norm.eps": 1e-5, f"{H}.masked_lm.transform.norm.eps": 1e-5}),
+    Change(f"{H}.sequence_classification", SequenceHead(take="first", transform=Transform(activation="tanh"),
+           transform_dropout=0.1), OBJECTIVE, "without pair pretraining there is no trained pooler"),
+], weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"))  # fmt: skip
 
 ALBERT_HEAD = VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu_tanh", width=128, norm=NORM))
 ALBERT = BERT.variant(
     "albert",
     cite="Lan et al. 2019, arXiv:1909.11942",
     changes=[
-        Change("architecture.encoder.input.rank", 128, axis=COMPRESSION, why="words need less width than contexts",
+        Change("architecture.encoder.input.rank", 128, COMPRESSION, "words need less width than contexts",
                relieves="parameter-bloat", also={"architecture.heads.masked_lm": ALBERT_HEAD}),
-        Change("architecture.encoder.sharing", Sharing(), axis=COMPRESSION, why="one layer, applied at every depth",
+        Change("architecture.encoder.sharing", Sharing(), COMPRESSION, "one layer, applied at every depth",
                relieves="parameter-bloat"),
-        Change("objective.pair", "sentence_order", axis=OBJECTIVE, why="order is harder than topic, and helps",
+        Change("objective.pair", "sentence_order", OBJECTIVE, "order is harder than topic, and helps",
                relieves="useless-objective",
                also={"architecture.heads.next_sentence": SequenceHead(take="pooler", dropout=0.1)}),
-        Change("tokenizer", Tokenizer(kind="unigram", cased=False), axis=TOKENIZER, why="SentencePiece",
+        Change("tokenizer", Tokenizer(kind="unigram", cased=False), TOKENIZER, "SentencePiece",
                also={"architecture.encoder.input.vocab": 30_000}),
-        Change("architecture.encoder.block.feedforward.activation", "gelu_tanh", axis=TRAINING, why="released code"),
-        Change("architecture.encoder.block.attention.dropout", 0.0, axis=TRAINING, why="v2 trains without dropout",
+        Change("architecture.encoder.block.feedforward.activation", "gelu_tanh", TRAINING, "released code"),
+        Change("architecture.encoder.block.attention.dropout", 0.0, TRAINING, "v2 trains without dropout",
                also={"architecture.encoder.block.dropout": 0.0, "architecture.encoder.input.dropout": 0.0}),
         Change("recipe", Recipe(batch=4096, length=512, steps=125_000, learning_rate=1.76e-3, warmup=3_125,
-                                weight_decay=0.01), axis=TRAINING, why="LAMB at batch 4096"),
+                                weight_decay=0.01), TRAINING, "LAMB at batch 4096"),
     ],
     weaknesses=("latency", "signal-density"),
     sizes={
@@ -158,13 +149,13 @@ DISTILBERT = BERT.variant(
     "distilbert",
     cite="Sanh et al. 2019, arXiv:1910.01108",
     changes=[
-        Change("architecture.encoder.depth", 6, axis=COMPRESSION, why="every second teacher layer", relieves="latency"),
-        Change("architecture.encoder.input.segments", 0, axis=COMPRESSION, why="no pairs in pretraining"),
-        Change("architecture.pooler", None, axis=COMPRESSION, why="no pair objective to train it",
+        Change("architecture.encoder.depth", 6, COMPRESSION, "every second teacher layer", relieves="latency"),
+        Change("architecture.encoder.input.segments", 0, COMPRESSION, "no pairs in pretraining"),
+        Change("architecture.pooler", None, COMPRESSION, "no pair objective to train it",
                also={"architecture.heads.next_sentence": None, "architecture.heads.sequence_classification":
                      SequenceHead(take="first", transform=Transform(activation="relu"), dropout=0.2)}),
-        Change("objective", Objective(kind="distillation", masking=Masking()), axis=OBJECTIVE,
-               why="soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
+        Change("objective", Objective(kind="distillation", masking=Masking()), OBJECTIVE,
+               "soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
     ],
     sizes={"distilbert-base-uncased": Size(shape(768, 6, 12, vocab=30_522), "distilbert/distilbert-base-uncased",
                                            66e6)},
@@ -184,18 +175,18 @@ ELECTRA = BERT.variant(
     "electra",
     cite="Clark et al. 2020, arXiv:2003.10555",
     changes=[
-        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), axis=OBJECTIVE,
-               why="every token is a training signal, not 15 %", relieves="signal-density",
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), OBJECTIVE,
+               "every token is a training signal, not 15 %", relieves="signal-density",
                also={"architecture.heads.next_sentence": None, "architecture.pooler": None,
                      "architecture.heads.replaced_token":
                      TokenHead(labels=1, transform=Transform(activation="gelu"), dropout=0.0)}),
-        Change("architecture.encoder.input.rank", 128, axis=COMPRESSION, why="the generator shares a narrow table",
+        Change("architecture.encoder.input.rank", 128, COMPRESSION, "the generator shares a narrow table",
                also={"architecture.heads.masked_lm.transform": Transform(activation="gelu", width=128, norm=NORM)}),
         Change("architecture.heads.sequence_classification",
                SequenceHead(take="first", transform=Transform(activation="gelu"), transform_dropout=0.1),
-               axis=OBJECTIVE, why="without pair pretraining there is no trained pooler"),
+               OBJECTIVE, "without pair pretraining there is no trained pooler"),
         Change("recipe", Recipe(batch=256, length=512, steps=766_000, learning_rate=2e-4, warmup=10_000,
-                                weight_decay=0.01, schedule="linear"), axis=TRAINING, why="base recipe"),
+                                weight_decay=0.01, schedule="linear"), TRAINING, "base recipe"),
     ],
     sizes={
         "electra-small-discriminator": _electra("small-discriminator", 256, 12, 4, 128, 14e6),

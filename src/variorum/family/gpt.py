@@ -79,21 +79,21 @@ LLAMA = GPT2.variant(
     "llama",
     cite="Touvron et al. 2023, arXiv:2302.13971",
     changes=[
-        Change(f"{STACK}.positions", Rotary(), axis=POSITIONS, why="scores depend on distance alone",
+        Change(f"{STACK}.positions", Rotary(), POSITIONS, "scores depend on distance alone",
                relieves="length-extrapolation", also={f"{STACK}.input.positions": None}),
-        Change(f"{STACK}.block.layout.norm", RMS, axis=MECHANISM, why="as good as LayerNorm, with less to compute",
+        Change(f"{STACK}.block.layout.norm", RMS, MECHANISM, "as good as LayerNorm, with less to compute",
                relieves="latency", also={f"{STACK}.final_norm": RMS}),
-        Change(f"{STACK}.block.feedforward", GatedMLP(width=2048, activation="silu"), axis=MECHANISM,
-               why="SwiGLU learns more per parameter", relieves="data-efficiency", also={"architecture.init":
+        Change(f"{STACK}.block.feedforward", GatedMLP(width=2048, activation="silu"), MECHANISM,
+               "SwiGLU learns more per parameter", relieves="data-efficiency", also={"architecture.init":
                                                                                         Init(std=None)}),
-        Change(f"{STACK}.block.attention.bias", (), axis=MECHANISM, why="biases buy nothing at scale"),
-        Change("architecture.heads.causal_lm.tie", None, axis=MECHANISM, why="large tables need not be shared"),
-        Change(f"{STACK}.block.dropout", 0.0, axis=TRAINING, why="each text is seen once",
+        Change(f"{STACK}.block.attention.bias", (), MECHANISM, "biases buy nothing at scale"),
+        Change("architecture.heads.causal_lm.tie", None, MECHANISM, "large tables need not be shared"),
+        Change(f"{STACK}.block.dropout", 0.0, TRAINING, "each text is seen once",
                also={f"{STACK}.input.dropout": 0.0, f"{STACK}.block.attention.dropout": 0.0}),
-        Change("tokenizer", Tokenizer(kind="bpe"), axis=TOKENIZER, why="SentencePiece with byte fallback",
+        Change("tokenizer", Tokenizer(kind="bpe"), TOKENIZER, "SentencePiece with byte fallback",
                also={f"{STACK}.input.vocab": 32_000}),
         Change("recipe", Recipe(length=2048, learning_rate=3e-4, warmup=2000, weight_decay=0.1, schedule="cosine",
-                                tokens=1e12), axis=TRAINING, why="smaller models, many more tokens",
+                                tokens=1e12), TRAINING, "smaller models, many more tokens",
                relieves="under-training"),
     ],
     weaknesses=("kv-memory", "quadratic-attention"),
@@ -103,15 +103,13 @@ LLAMA = GPT2.variant(
     },
 )  # fmt: skip
 
-RMS5 = RMSNorm(eps=1e-5)
-_EPS5 = {f"{STACK}.block.layout.norm": RMS5, f"{STACK}.final_norm": RMS5}
 LLAMA2 = LLAMA.variant(
     "llama-2",
     cite="Touvron et al. 2023, arXiv:2307.09288",
     changes=[
-        Change(f"{STACK}.block.layout.norm.eps", 1e-5, axis=TRAINING, why="released code",
+        Change(f"{STACK}.block.layout.norm.eps", 1e-5, TRAINING, "released code",
                also={f"{STACK}.final_norm.eps": 1e-5}),
-        Change("recipe.tokens", 2e12, axis=TRAINING, why="twice the data, twice the length",
+        Change("recipe.tokens", 2e12, TRAINING, "twice the data, twice the length",
                also={"recipe.length": 4096}),
     ],
     weaknesses=("kv-memory", "quadratic-attention"),
@@ -126,13 +124,13 @@ LLAMA3 = LLAMA2.variant(
     "llama-3",
     cite="Grattafiori et al. 2024, arXiv:2407.21783",
     changes=[
-        Change(f"{STACK}.block.attention.kv_heads", 4, axis=MECHANISM, why="query heads share keys and values",
+        Change(f"{STACK}.block.attention.kv_heads", 4, MECHANISM, "query heads share keys and values",
                relieves="kv-memory"),
-        Change(f"{STACK}.positions.theta", 500_000.0, axis=POSITIONS, why="slower rotation, longer contexts",
+        Change(f"{STACK}.positions.theta", 500_000.0, POSITIONS, "slower rotation, longer contexts",
                relieves="length-extrapolation"),
-        Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="128k tokens: shorter texts",
+        Change("tokenizer", Tokenizer(kind="byte-bpe"), TOKENIZER, "128k tokens: shorter texts",
                also={f"{STACK}.input.vocab": 128_256}),
-        Change("recipe.tokens", 15e12, axis=TRAINING, why="fifteen trillion tokens", also={"recipe.length": 8192}),
+        Change("recipe.tokens", 15e12, TRAINING, "fifteen trillion tokens", also={"recipe.length": 8192}),
     ],
     weaknesses=("quadratic-attention",),
     sizes={
@@ -147,7 +145,7 @@ LLAMA31 = LLAMA3.variant(
     "llama-3.1",
     cite="Grattafiori et al. 2024, arXiv:2407.21783",
     changes=[
-        Change(f"{STACK}.positions.scaling", _SCALED, axis=POSITIONS, why="128k context by slowing low frequencies",
+        Change(f"{STACK}.positions.scaling", _SCALED, POSITIONS, "128k context by slowing low frequencies",
                relieves="length-extrapolation", also={"recipe.length": 131_072}),
     ],
     sizes={
@@ -157,19 +155,17 @@ LLAMA31 = LLAMA3.variant(
     },
 )  # fmt: skip
 
-MISTRAL = LLAMA2.variant(
-    "mistral",
-    cite="Jiang et al. 2023, arXiv:2310.06825",
-    changes=[
-        Change(f"{STACK}.block.attention.kv_heads", 4, axis=MECHANISM, why="query heads share keys and values",
-               relieves="kv-memory"),
-        Change(f"{STACK}.block.attention.window", 4096, axis=MECHANISM, why="each layer looks back 4096 tokens",
-               relieves="quadratic-attention"),
-    ],
-    weaknesses=("length-extrapolation",),
-    sizes={"mistral-7b-v0.1": Size(shape(4096, 32, 32, 14_336, vocab=32_000, kv_heads=8), "mistralai/Mistral-7B-v0.1",
-                                   7.24e9)},
-)  # fmt: skip
+MISTRAL_SIZES = {
+    "mistral-7b-v0.1": Size(
+        shape(4096, 32, 32, 14_336, vocab=32_000, kv_heads=8), "mistralai/Mistral-7B-v0.1", published=7.24e9
+    ),
+}
+MISTRAL = LLAMA2.variant("mistral", cite="Jiang et al. 2023, arXiv:2310.06825", sizes=MISTRAL_SIZES, changes=[
+    Change(f"{STACK}.block.attention.kv_heads", 4, MECHANISM, "query heads share keys and values",
+           relieves="kv-memory"),
+    Change(f"{STACK}.block.attention.window", 4096, MECHANISM, "each layer looks back 4096 tokens",
+           relieves="quadratic-attention"),
+], weaknesses=("length-extrapolation",))  # fmt: skip
 
 MIXTRAL = MISTRAL.variant(
     "mixtral",
@@ -177,9 +173,9 @@ MIXTRAL = MISTRAL.variant(
     changes=[
         Change(f"{STACK}.block.feedforward",
                Experts(count=8, active=2, width=14_336, activation="silu", router=SoftmaxRouter(balance=0.02)),
-               axis=MECHANISM, why="each token uses two of eight feed-forwards", relieves="latency"),
-        Change(f"{STACK}.block.attention.window", None, axis=MECHANISM, why="full attention again"),
-        Change(f"{STACK}.positions.theta", 1e6, axis=POSITIONS, why="32k context"),
+               MECHANISM, "each token uses two of eight feed-forwards", relieves="latency"),
+        Change(f"{STACK}.block.attention.window", None, MECHANISM, "full attention again"),
+        Change(f"{STACK}.positions.theta", 1e6, POSITIONS, "32k context"),
     ],
     weaknesses=("quadratic-attention",),
     sizes={

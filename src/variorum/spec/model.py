@@ -40,10 +40,10 @@ class Change:
 
     path: str
     value: object
-    axis: Axis = dataclasses.field(kw_only=True)
-    why: str = dataclasses.field(kw_only=True)
-    relieves: Pressure | None = dataclasses.field(kw_only=True, default=None)
-    also: Mapping[str, object] = dataclasses.field(kw_only=True, default_factory=dict)
+    axis: Axis
+    why: str
+    relieves: Pressure | None = None
+    also: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def items(self) -> Iterator[tuple[str, object]]:
         """Every (path, value) this change sets."""

@@ -98,6 +98,17 @@ def classes(prefix: str, **more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     }
 
 
+def masked_lm(dense: str, norm: str, bias: str) -> tuple[Rule, ...]:
+    """On-disk names of the masked language model's own tensors; its matrix is the table."""
+    ours = ("transform.dense", "transform.norm", "project.bias")
+    return tuple(same(disk, f"heads.masked_lm.{name}") for disk, name in zip((dense, norm, bias), ours, strict=True))
+
+
+def copies(decoder: str) -> dict[str, str]:
+    """What a tied decoder repeats, in the releases that store it."""
+    return {f"{decoder}.weight": f"{TABLE}.weight", f"{decoder}.bias": "heads.masked_lm.project.bias"}
+
+
 PRETRAINED = ("masked_lm", "next_sentence")
 BERT_NAMES = Dialect(
     model_type="bert",
@@ -106,9 +117,7 @@ BERT_NAMES = Dialect(
     keys=(*encoder_keys(), EPS, SEGMENTS),
     rules=(*EMBEDDINGS, *layer_rules("encoder.layer.{i}", LAYER), same("pooler.dense", "pooler.dense")),
     heads=(
-        same("cls.predictions.transform.dense", "heads.masked_lm.transform.dense"),
-        same("cls.predictions.transform.LayerNorm", "heads.masked_lm.transform.norm"),
-        same("cls.predictions.bias", "heads.masked_lm.project.bias"),
+        *masked_lm("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
         same("cls.predictions.decoder.weight", "heads.masked_lm.project.weight"),
         same("cls.seq_relationship", "heads.next_sentence.project"),
         *CLASSIFIERS,
@@ -117,30 +126,15 @@ BERT_NAMES = Dialect(
     required={"position_embedding_type": "absolute", "is_decoder": False},
     read=head_dim,
     drops=(POSITION_IDS,),
-    duplicates={
-        "cls.predictions.decoder.weight": "encoder.input.table.weight",
-        "cls.predictions.decoder.bias": "heads.masked_lm.project.bias",
-    },
+    duplicates=copies("cls.predictions.decoder"),
     older={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
 
-ROBERTA_NAMES = BERT_NAMES.but(
-    model_type="roberta",
-    base=ROBERTA,
-    prefix="roberta.",
-    heads=(
-        same("lm_head.dense", "heads.masked_lm.transform.dense"),
-        same("lm_head.layer_norm", "heads.masked_lm.transform.norm"),
-        same("lm_head.bias", "heads.masked_lm.project.bias"),
-        *DENSE_CLASSIFIER,
-    ),
-    classes=classes("Roberta"),
+ROBERTA_NAMES = BERT_NAMES.but(model_type="roberta", base=ROBERTA, prefix="roberta.", classes=classes("Roberta"),
+    duplicates=copies("lm_head.decoder"),
+    heads=(*masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), *DENSE_CLASSIFIER),
     read=lambda config, model: head_dim(config, model) | {f"{E}.input.positions.offset": config["pad_token_id"] + 1},
-    duplicates={
-        "lm_head.decoder.weight": "encoder.input.table.weight",
-        "lm_head.decoder.bias": "heads.masked_lm.project.bias",
-    },
-)
+)  # fmt: skip
 XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", classes=classes("XLMRoberta"))
 
 
@@ -191,19 +185,14 @@ ALBERT_NAMES = BERT_NAMES.but(
         same("pooler", "pooler.dense"),
     ),
     heads=(
-        same("predictions.dense", "heads.masked_lm.transform.dense"),
-        same("predictions.LayerNorm", "heads.masked_lm.transform.norm"),
-        same("predictions.bias", "heads.masked_lm.project.bias"),
+        *masked_lm("predictions.dense", "predictions.LayerNorm", "predictions.bias"),
         same("sop_classifier.classifier", "heads.next_sentence.project"),
         *CLASSIFIERS,
     ),
     classes=classes("Albert", ForPreTraining=PRETRAINED),
     read=_albert,
     write=_albert_config,
-    duplicates={
-        "predictions.decoder.weight": "encoder.input.table.weight",
-        "predictions.decoder.bias": "heads.masked_lm.project.bias",
-    },
+    duplicates=copies("predictions.decoder"),
 )
 
 DISTIL_LAYER = {
@@ -227,9 +216,7 @@ DISTILBERT_NAMES = BERT_NAMES.but(
     keys=(*_DISTIL_SPELLING, Key("seq_classif_dropout", ("architecture.heads.sequence_classification.dropout",))),
     rules=(*EMBEDDINGS, *layer_rules("transformer.layer.{i}", DISTIL_LAYER)),
     heads=(
-        same("vocab_transform", "heads.masked_lm.transform.dense"),
-        same("vocab_layer_norm", "heads.masked_lm.transform.norm"),
-        same("vocab_projector.bias", "heads.masked_lm.project.bias"),
+        *masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
         same("pre_classifier", "heads.sequence_classification.transform.dense"),
         *CLASSIFIERS,
     ),
@@ -256,9 +243,7 @@ ELECTRA_NAMES = BERT_NAMES.but(
     prefix="electra.",
     rules=(*BERT_NAMES.rules, same("embeddings_project", "encoder.input.project")),
     heads=(
-        same("generator_predictions.dense", "heads.masked_lm.transform.dense"),
-        same("generator_predictions.LayerNorm", "heads.masked_lm.transform.norm"),
-        same("generator_lm_head.bias", "heads.masked_lm.project.bias"),
+        *masked_lm("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias"),
         same("discriminator_predictions.dense", "heads.replaced_token.transform.dense"),
         same("discriminator_predictions.dense_prediction", "heads.replaced_token.project"),
         *DENSE_CLASSIFIER,
