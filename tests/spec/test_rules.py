@@ -25,6 +25,7 @@ BROKEN = [
     ("window", "mistral", {f"{DECODER}.block.attention.window": 0}, "build"),
     ("rotary-even", "llama", {f"{DECODER}.positions.fraction": 3 / 64}, "build"),
     ("even-buckets", "t5", {f"{ENCODER}.positions.buckets": 31}, "build"),
+    ("even-buckets", "deberta-v2", {f"{ENCODER}.positions.buckets": 255}, "build"),
     ("own-key-heads", "deberta", {f"{ENCODER}.block.attention.kv_heads": 4}, "build"),
     ("latent-positions", "deepseek-v3", {f"{DECODER}.positions": RelativeBuckets()}, "build"),
     ("causal-convolution", "gpt2", {f"{DECODER}.inserts": {0: CONV}}, "build"),
@@ -48,6 +49,7 @@ BROKEN = [
     ("position-rows", "roberta", {f"{ENCODER}.input.positions.rows": 2}, "build"),
     ("special-ids", "roberta", {f"{ENCODER}.input.pad_id": 50_265}, "build"),
     ("start-id", "t5", {f"{DECODER}.input.start_id": None}, "build"),
+    ("start-id", "t5", {f"{DECODER}.input.pad_id": None}, "build"),
     ("layer-numbers", "bert", {f"{ENCODER}.pattern": (At(layers="12", set={"attention.window": 8}),)}, "build"),
     ("probabilities", "bert", {f"{ENCODER}.block.dropout": 1.0}, "build"),
     ("left-to-right", "bert", {}, "generate"),
@@ -180,6 +182,14 @@ def test_an_unknown_use_names_the_nearest() -> None:
 def test_measures_that_mean_different_things_are_not_compared(a: str, b: str, measure: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         comparable(find(a), find(b), measure)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("field", "value"), [("masking.rate", 0.3), ("masking.mask", 0.9), ("pair", None)])
+def test_a_loss_is_not_compared_where_more_is_hidden_or_asked(field: str, value: object) -> None:
+    other = find("bert").set({f"objective.{field}": value})
+    with pytest.raises(UsageError, match="different questions"):
+        comparable(find("bert"), other, "loss")
+    comparable(find("bert"), find("bert").set({"objective.masking.copies": None}), "loss")
 
 
 @pytest.mark.parametrize(

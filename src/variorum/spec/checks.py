@@ -81,7 +81,9 @@ def buckets(model: Model) -> Found:
     """An odd number of buckets where both directions share them."""
     for at, stack in _stacks(model):
         p = stack.positions
-        if isinstance(p, RelativeBuckets) and stack.mask == "bidirectional" and p.buckets % 2:
+        if not isinstance(p, RelativeBuckets | Disentangled) or not p.buckets or p.buckets % 2 == 0:
+            continue
+        if isinstance(p, Disentangled) or stack.mask == "bidirectional":
             yield f"{at}.positions.buckets", f"{p.buckets} buckets for two directions"
 
 
@@ -241,10 +243,13 @@ def ids(model: Model) -> Found:
 
 
 def starts(model: Model) -> Found:
-    """A decoder beside an encoder without a first token."""
+    """A decoder beside an encoder without a first token, or without one for gaps in its labels."""
     arch = model.architecture
-    if arch.encoder is not None and arch.decoder is not None and arch.decoder.input.start_id is None:
-        yield "architecture.decoder.input.start_id", "no start token"
+    if arch.encoder is None or arch.decoder is None:
+        return
+    for name, what in (("start_id", "no start token"), ("pad_id", "no padding token")):
+        if getattr(arch.decoder.input, name) is None:
+            yield f"architecture.decoder.input.{name}", what
 
 
 def patterns(model: Model) -> Found:

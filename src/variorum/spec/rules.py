@@ -98,8 +98,8 @@ RULES = (
     _build("position-rows", "the rows before position 0 are part of the table", "give more rows than the offset",
            c.rows),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
-    _build("start-id", "a decoder beside an encoder needs a token to begin with",
-           "set decoder.input.start_id", c.starts),
+    _build("start-id", "a decoder beside an encoder reads the labels one step late: it begins with one token, and"
+           " reads another where a label is left out", "set decoder.input.start_id and pad_id", c.starts),
     _build("layer-numbers", "a rule for layers that do not exist changes nothing", "choose numbers below the depth",
            c.patterns),
     _build("probabilities", "it is the share of values that are dropped", "choose at least 0 and less than 1",
@@ -184,9 +184,9 @@ def comparable(a: Model, b: Model, measure: Measure) -> None:
         UsageError: a loss across objectives or tokenizers, or bits per byte where a model gives no probability of text.
     """
     both = f"{a.name} and {b.name}"
-    if measure != "score" and a.objective.kind != b.objective.kind:
+    if measure != "score" and _questions(a, measure) != _questions(b, measure):
         raise UsageError(
-            f"{both} cannot be compared by {measure}: {a.objective.kind} and {b.objective.kind} ask"
+            f"{both} cannot be compared by {measure}: {_asked(a)} and {_asked(b)} ask"
             " different questions, and a loss tells how hard its own questions are",
             remedy="compare scores on a task",
         )
@@ -217,6 +217,22 @@ def head_dim(width: int, heads: int, *, where: str = "") -> int:
 
 def _vocab(model: Model) -> list[int]:
     return [stack.input.vocab for stack in model.architecture.stacks.values()]
+
+
+def _questions(model: Model, measure: Measure) -> tuple[object, ...]:
+    """What a model is asked: for a loss also how much is hidden, and how. When a mask is drawn changes no question."""
+    objective = model.objective
+    if measure != "loss":
+        return (objective.kind,)
+    masking = objective.masking
+    return objective.kind, objective.pair, masking and (masking.rate, masking.mask, masking.random)
+
+
+def _asked(model: Model) -> str:
+    """The objective in words."""
+    masking, pair = model.objective.masking, model.objective.pair
+    split = f" of {masking.rate:.0%} ({masking.mask:.0%} masked, {masking.random:.0%} random)" if masking else ""
+    return f"{model.objective.kind}{split}{f' with {pair}' if pair else ''}"
 
 
 def _of(rule: Rule, model: Model) -> Iterator[Problem]:
