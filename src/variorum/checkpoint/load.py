@@ -186,6 +186,9 @@ def _account(reading: _Reading, used: set[str]) -> None:
         for step in plan(reading.dialect, arch, (head,) if head else (), origin.prefix):
             if step.ours[0].startswith(("heads.", "pooler.")):
                 others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))
+    # Two heads may have one name on disk: what stands in a place of a head that is read is that head's.
+    places = {r.disk for r in reading.dialect.heads for h in reading.heads if r.ours[0].startswith(f"heads.{h}.")}
+    others = {name: why for name, why in others.items() if not {name, name.rpartition(".")[0]} & places}
     spare = []
     for name in reading.disk:
         if name in used:
