@@ -113,13 +113,14 @@ DEEPSEEK = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+#: Four pairs of channels, one of them on the ramp, where rounding its ends moves them.
 YARN = {
     "rope_type": "yarn",
-    "rope_theta": 10_000.0,
+    "rope_theta": 100.0,
     "factor": 4.0,
-    "original_max_position_embeddings": 16,
-    "beta_fast": 32.0,
-    "beta_slow": 1.0,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 3.0,
+    "beta_slow": 0.6,
     "mscale": 1.0,
     "mscale_all_dim": 0.7,
 }
