@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,27 @@ def _theirs(path: Path, name: str) -> Any:
     return getattr(module, {"tekken": "Tekkenizer", "sentencepiece": "SentencePieceTokenizer"}[name])
 
 
-def _tekken(mistral: Path, file: str, directory: Path) -> Tokenizer:
-    shutil.copy(mistral / file, directory / "tekken.json")
-    return load_tokenizer(directory)
+@pytest.fixture(scope="module")
+def tekken(mistral: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tokenizer]:
+    """A tokenizer by its file's name, each read once."""
+    read: dict[str, Tokenizer] = {}
+
+    def get(file: str) -> Tokenizer:
+        if file not in read:
+            directory = tmp_path_factory.mktemp("tekken")
+            shutil.copy(mistral / file, directory / "tekken.json")
+            read[file] = load_tokenizer(directory)
+        return read[file]
+
+    return get
 
 
 @pytest.mark.mechanism("T3")
 @pytest.mark.parametrize("file", TEKKEN)
 def test_tekken_ids_and_decoding_equal_mistral_common(
-    mistral: Path, strings: list[str], tmp_path: Path, file: str
+    mistral: Path, tekken: Callable[[str], Tokenizer], strings: list[str], file: str
 ) -> None:
-    tokenizer = _tekken(mistral, file, tmp_path)
+    tokenizer = tekken(file)
     theirs = _theirs(mistral, "tekken").from_file(mistral / file)
     ours = tokenizer.encode_batch(strings)
     assert [encoding.ids for encoding in ours] == [theirs.encode(text, bos=True, eos=False) for text in strings]
@@ -53,9 +64,9 @@ def test_tekken_ids_and_decoding_equal_mistral_common(
 
 @pytest.mark.mechanism("T3")
 def test_tekken_offsets_are_the_characters_whose_bytes_the_token_holds(
-    mistral: Path, strings: list[str], tmp_path: Path
+    tekken: Callable[[str], Tokenizer], strings: list[str]
 ) -> None:
-    tokenizer = _tekken(mistral, TEKKEN[0], tmp_path)
+    tokenizer = tekken(TEKKEN[0])
     bytes_of = {char: byte for byte, char in byte_alphabet().items()}
     for text, encoding in zip(strings, tokenizer.encode_batch(strings, specials=False), strict=True):
         raw = text.encode("utf-8")
@@ -73,9 +84,9 @@ def test_tekken_offsets_are_the_characters_whose_bytes_the_token_holds(
 
 
 @pytest.mark.mechanism("T3")
-def test_every_code_point_is_split_as_by_mistral_common(mistral: Path, tmp_path: Path) -> None:
+def test_every_code_point_is_split_as_by_mistral_common(mistral: Path, tekken: Callable[[str], Tokenizer]) -> None:
     """The two regular-expression engines have Unicode tables of their own; every seventh code point is looked at."""
-    tokenizer = _tekken(mistral, TEKKEN[0], tmp_path)
+    tokenizer = tekken(TEKKEN[0])
     theirs = _theirs(mistral, "tekken").from_file(mistral / TEKKEN[0])
     points = [chr(point) for point in range(0x20, 0x110000, 7) if not 0xD800 <= point < 0xE000]
     texts = ["".join(f"a{char}B1{char}" for char in points[place : place + 50]) for place in range(0, len(points), 50)]
@@ -84,8 +95,8 @@ def test_every_code_point_is_split_as_by_mistral_common(mistral: Path, tmp_path:
 
 
 @pytest.mark.mechanism("T7")
-def test_control_tokens_in_a_text_stay_text(mistral: Path, tmp_path: Path) -> None:
-    tokenizer = _tekken(mistral, TEKKEN[0], tmp_path)
+def test_control_tokens_in_a_text_stay_text(tekken: Callable[[str], Tokenizer]) -> None:
+    tokenizer = tekken(TEKKEN[0])
     text = "<s>[INST] hi [/INST]</s>"
     assert tokenizer.special_ids.isdisjoint(tokenizer.encode(text, specials=False).ids)
     assert tokenizer.encode(text, specials=False, allow_special_text=True).ids[:2] == [1, 3]
@@ -109,12 +120,11 @@ def test_sentencepiece_versions_equal_mistral_common(
 
 
 @pytest.mark.case("V037")
-def test_a_plain_text_gets_exactly_one_begin_token(mistral: Path, tmp_path: Path) -> None:
-    for number, file in enumerate([TEKKEN[0], PIECES[0]]):
-        directory = tmp_path / str(number)
-        directory.mkdir()
-        shutil.copy(mistral / file, directory / ("tekken.json" if file.endswith("json") else "tokenizer.model"))
-        tokenizer = load_tokenizer(directory)
+def test_a_plain_text_gets_exactly_one_begin_token(
+    mistral: Path, tekken: Callable[[str], Tokenizer], tmp_path: Path
+) -> None:
+    shutil.copy(mistral / PIECES[0], tmp_path / "tokenizer.model")
+    for tokenizer in (tekken(TEKKEN[0]), load_tokenizer(tmp_path)):
         ids = tokenizer.encode("test").ids
         assert ids.count(tokenizer.bos_id or -1) == 1
         assert ids[0] == tokenizer.bos_id
