@@ -116,6 +116,7 @@ def plan(made: Study, todo: tuple[Cell, ...], out: Path, store: CellStore, *, wo
         measured={(made.name, arm.name): measured for arm in made.arms},
         workers=workers,
         threads=1,
+        steps=4,
         out=out,
     )
 

@@ -141,8 +141,10 @@ def test_a_plan_that_does_not_fit_is_refused_with_what_would(declared: Quickstar
         plan.check(time_limit=None, memory=2**29, disk=2**31)
     with pytest.raises(OverBudget, match=r"of disk, 1 MiB is free"):
         plan.check(time_limit=None, memory=2**31, disk=2**20)
-    with pytest.raises(OverBudget, match=r"takes up to .*--steps \d+ fits") as caught:
+    with pytest.raises(OverBudget, match=r"takes up to .*allow more with --time-limit") as caught:
         plan.check(time_limit=5.0, memory=2**31, disk=2**31)
+    with pytest.raises(OverBudget, match=r"about --steps 30 would fit"):
+        dataclasses.replace(plan, steps=60).check(time_limit=plan.band[1] / 2, memory=2**31, disk=2**31)
     assert caught.value.exit_code == 5
 
 
@@ -156,6 +158,7 @@ def test_the_time_band_holds_every_measured_pace(declared: Quickstart):
 
 def test_the_looks_declared_first_hold(declared: Quickstart, tmp_path: Path):
     cells = declared.cells
+    assert declared_looks(tmp_path, cells, (8,), keep=False) == (8,)  # a dry run declares nothing
     assert declared_looks(tmp_path, cells, (3,)) == (3,)
     assert declared_looks(tmp_path, cells, (5,)) == (3,)  # the same cells read again with more seeds
     other = tuple(dataclasses.replace(cell, data="0" * 64) for cell in cells)

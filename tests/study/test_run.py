@@ -56,7 +56,7 @@ def test_the_measured_start_of_a_cell_leaves_out_its_warm_up(tmp_path: Path):
     made = fakes.study()
     with LocalPool(workers=2, threads=1) as pool:
         # the made-up job takes no "steps": measuring it fails, and a failed measure is left out of the plan
-        assert measure(fakes.cells(made), pool, io.StringIO()) == {}
+        assert measure(fakes.cells(made), pool, io.StringIO(), workers=2) == {}
 
 
 def _start(out: Path) -> subprocess.Popen[str]:

@@ -125,7 +125,7 @@ class _Worker:
         self.pipe, theirs = context.Pipe()
         self.job: Job | None = None
         self.process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
-        with _environment({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}):
+        with _deaf(), _environment({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}):
             self.process.start()
         theirs.close()
 
@@ -165,18 +165,28 @@ class _Worker:
             self.process.join()
 
 
-class _environment:
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Children started meanwhile ignore the terminal's interrupt from their first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set it; `_serve` does so a moment later
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """Variables that a child must find at its very start, set for as long as it takes to start it."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self.values = values
-
-    def __enter__(self) -> None:
-        self.before = {name: os.environ.get(name) for name in self.values}
-        os.environ.update(self.values)
-
-    def __exit__(self, *exc: object) -> None:
-        for name, value in self.before.items():
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:

@@ -21,6 +21,8 @@ DISK_PER_CELL = 256 * 1024
 """Bytes one cell's result may take; the largest seen was 60 KiB."""
 DISK_FIXED = 32 * 1024**2
 """Bytes for tokenised data and the report."""
+FEWEST_STEPS = 6
+"""With fewer there is no learning curve to draw."""
 SLOWER = 1.15
 """Upper end of the time band over the slowest measured steps: neighbours, caches, temperature."""
 
@@ -52,7 +54,10 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Studies, their cells, which are already there, and the measured cost of the others."""
+    """Studies, their cells, which are already there, and the measured cost of the others.
+
+    ``steps`` is what the user asked for with ``--steps``, to say what would fit.
+    """
 
     studies: tuple[Study, ...]
     cells: tuple[Cell, ...]
@@ -60,6 +65,7 @@ class Plan:
     measured: Mapping[tuple[str, str], Measured]
     workers: int
     threads: int
+    steps: int
     out: Path
 
     @property
@@ -76,11 +82,15 @@ class Plan:
     @property
     def band(self) -> tuple[float, float]:
         """Seconds the pending cells take, low and high, on this plan's workers."""
-        todo = [(cell, self.measured[cell.study, cell.arm].seconds(cell.steps)) for cell in self.pending]
-        longest = max((high for _, (_, _, high) in todo), default=0.0)
-        low = sum(s[0] for _, s in todo) / self.workers
-        high = sum(s[2] for _, s in todo) / self.workers
-        return low, max(high + longest / 2, longest) if todo else 0.0
+        costs = [
+            self.measured[cell.study, cell.arm].seconds(cell.steps)
+            for cell in self.pending
+            if (cell.study, cell.arm) in self.measured
+        ]
+        longest = max((high for _, _, high in costs), default=0.0)
+        return sum(cost[0] for cost in costs) / self.workers, sum(
+            cost[2] for cost in costs
+        ) / self.workers + longest / 2
 
     @property
     def memory(self) -> int:
@@ -117,11 +127,11 @@ class Plan:
                 remedy="choose another --out",
             )
         if time_limit is not None and self.band[1] > time_limit:
-            fewer = max(1, int(min(cell.steps for cell in self.pending) * time_limit / self.band[1]))
+            fewer = int(self.steps * time_limit / self.band[1])
             raise OverBudget(
                 f"takes up to {clock(self.band[1])}, {clock(time_limit)} is allowed",
                 where="study plan",
-                remedy=f"about --steps {fewer} fits, or allow more with --time-limit",
+                remedy=f"about --steps {fewer} would fit" if fewer >= FEWEST_STEPS else "allow more with --time-limit",
             )
 
 

@@ -21,13 +21,13 @@ from variorum.study.cells import Cell, CellResult, CellStore, fingerprint
 from variorum.study.design import Study
 from variorum.study.executor import LocalPool
 from variorum.study.files import write_whole
-from variorum.study.plan import Plan, default_workers, render, summary
+from variorum.study.plan import FEWEST_STEPS, Plan, default_workers, render, summary
 from variorum.study.run import Ran, by_arm, cached, compute, measure
 from variorum.study.statistics import MIN_SEEDS
 
 DEFAULT_OUT = Path("study-quickstart")
 SEEDS, STEPS = 3, 60
-CURVE_POINTS = 6
+CURVE_POINTS = FEWEST_STEPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,12 @@ class Finding:
     failures: tuple[tuple[str, str], ...] = ()
 
 
-def declare(settings: Settings) -> Quickstart:
-    """Fix arms, data, claims and cells. Texts are tokenised here, once."""
+def declare(settings: Settings, *, keep: bool = True) -> Quickstart:
+    """Fix arms, data, claims and cells. Texts are tokenised here, once.
+
+    Args:
+        keep: write down the looks, so that they hold for every later run in this folder; a dry run does not.
+    """
     chapters, rows, text, labelled = _data(settings.out / "data")
     seeds = tuple(range(settings.seeds))
     label_steps = domain.STEPS_PER_STEP * settings.steps
@@ -102,7 +106,7 @@ def declare(settings: Settings) -> Quickstart:
 
     looks = (max(settings.seeds, MIN_SEEDS),)
     fresh = made(looks)
-    before = declared_looks(settings.out, fresh.cells, looks)
+    before = declared_looks(settings.out, fresh.cells, looks, keep=keep)
     return fresh if before == looks else made(before)
 
 
@@ -125,7 +129,7 @@ def _data(
     return chapters, rows, text, labelled
 
 
-def declared_looks(out: Path, cells: Sequence[Cell], looks: tuple[int, ...]) -> tuple[int, ...]:
+def declared_looks(out: Path, cells: Sequence[Cell], looks: tuple[int, ...], *, keep: bool = True) -> tuple[int, ...]:
     """The looks that this design was declared with in this folder: ``looks``, if it is new here.
 
     Reading the same cells again with more seeds is another look at the same data; what was declared first holds.
@@ -133,13 +137,13 @@ def declared_looks(out: Path, cells: Sequence[Cell], looks: tuple[int, ...]) -> 
     design = fingerprint([cell.key for cell in cells if cell.seed == 0])
     path = out / "declared.json"
     try:
-        known: dict[str, list[int]] = json.loads(path.read_bytes())
+        known: dict[str, list[int]] = dict(json.loads(path.read_bytes()))
         if design in known:
             return tuple(int(look) for look in known[design])
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError):
         known = {}
-    known[design] = list(looks)
-    write_whole(path, json.dumps(known, indent=1).encode())
+    if keep:
+        write_whole(path, json.dumps({**known, design: list(looks)}, indent=1).encode())
     return looks
 
 
@@ -150,11 +154,12 @@ def _points(steps: int) -> tuple[int, ...]:
 
 def plan_only(settings: Settings, *, stream: TextIO | None = None) -> Plan:
     """Measure and plan, compute nothing, keep nothing but the tokenised text."""
-    declared = declare(settings)
+    declared = declare(settings, keep=False)
     plan = _unmeasured(declared, CellStore(settings.out / "cells"))
     if plan.pending:
         with LocalPool(workers=plan.workers, threads=plan.threads) as pool:
-            plan = replace(plan, measured=measure(plan.pending, pool, stream or sys.stderr))
+            measured = measure(plan.pending, pool, stream or sys.stderr, workers=plan.workers)
+            plan = replace(plan, measured=measured)
     return plan
 
 
@@ -164,8 +169,9 @@ def _unmeasured(declared: Quickstart, store: CellStore) -> Plan:
         cells=declared.cells,
         cached=frozenset(cached(declared.cells, store)),
         measured={},
-        workers=declared.settings.workers or default_workers(),
+        workers=min(declared.settings.workers or default_workers(), len(declared.cells)),
         threads=1,
+        steps=declared.settings.steps,
         out=declared.settings.out,
     )
 
@@ -186,7 +192,7 @@ def run(settings: Settings, *, stream: TextIO | None = None) -> Finding:
     if plan.pending:
         with LocalPool(workers=plan.workers, threads=plan.threads) as pool:
             print("measuring a few steps of every arm …", file=notes, flush=True)
-            plan = replace(plan, measured=measure(plan.pending, pool, notes))
+            plan = replace(plan, measured=measure(plan.pending, pool, notes, workers=plan.workers))
             print(f"\n{render(plan)}\n", file=notes, flush=True)
             plan.check(time_limit=settings.time_limit)
             ran = compute(plan, store, pool, notes, finished=partial(_said, declared))

@@ -35,8 +35,13 @@ def cached(cells: Iterable[Cell], store: CellStore) -> dict[str, CellResult]:
     return {cell.key: result for cell in cells if (result := store.get(cell)) is not None}
 
 
-def measure(cells: Sequence[Cell], executor: Executor, stream: TextIO) -> dict[tuple[str, str], Measured]:
-    """A few real steps of every (study, arm) among ``cells``, run side by side as the cells will be."""
+def measure(
+    cells: Sequence[Cell], executor: Executor, stream: TextIO, *, workers: int
+) -> dict[tuple[str, str], Measured]:
+    """A few real steps of every (study, arm) among ``cells``, run side by side as the cells will be.
+
+    An arm that fails here is left out: its cells will fail too, each with its cause.
+    """
     first: dict[tuple[str, str], Cell] = {}
     for cell in cells:
         first.setdefault((cell.study, cell.arm), cell)
@@ -44,9 +49,11 @@ def measure(cells: Sequence[Cell], executor: Executor, stream: TextIO) -> dict[t
         f"{study}/{arm}": Job(name=f"{study}/{arm}", call=cell.call, arguments={**cell.work, "steps": PROBE_STEPS})
         for (study, arm), cell in first.items()
     }
-    progress = Progress(dict.fromkeys(jobs, 2.0), workers=2, stream=stream)
+    progress = Progress(dict.fromkeys(jobs, 2.0), workers=workers, stream=stream)
     measured: dict[tuple[str, str], Measured] = {}
     for event in executor.run(list(jobs.values())):
+        if isinstance(event, Advanced):
+            progress.advance(event.job.name, event.done / PROBE_STEPS)
         progress.tick()
         if isinstance(event, Finished):
             study, _, arm = event.job.name.partition("/")

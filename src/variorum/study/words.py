@@ -49,6 +49,9 @@ def remark(study: Study, judgement: Judgement) -> str:
     """What an open verdict would need; empty for a decided one."""
     if judgement.verdict in DECIDED:
         return ""
+    if judgement.verdict == "exploratory":
+        looks = " or ".join(map(str, study.looks))
+        return f"no verdict: {judgement.seeds} seeds were read, {looks} declared"
     detect = f"{study.metric.shown(judgement.detectable)} {study.metric.unit} would be detected"
     if judgement.seeds_to_decide is None:
         return f"{detect}; even {MOST_SEEDS} seeds would hardly decide it"
