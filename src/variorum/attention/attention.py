@@ -37,9 +37,9 @@ class Attention(nn.Module):
 
         ``new`` places the N new keys, ``where`` all K keys including those in ``slots``.
         """
-        q = self.query_norm(_heads(self.query(q_input), self.spec.heads))
-        k = self.key_norm(_heads(self.key(kv_input), self.spec.kv_heads))
-        v = _heads(self.value(kv_input), self.spec.kv_heads)
+        q = self.query_norm(split_heads(self.query(q_input), self.spec.heads))
+        k = self.key_norm(split_heads(self.key(kv_input), self.spec.kv_heads))
+        v = split_heads(self.value(kv_input), self.spec.kv_heads)
         turned, k = self.positions.rotate(q, k, new)
         if slots is not None:
             k, v = slots.append(k, v)
@@ -51,11 +51,11 @@ class Attention(nn.Module):
         """Attention to an encoder's output; with ``slots``, keys and values are projected once."""
         held = None if slots is None else slots.held
         if held is None:
-            k = self.key_norm(_heads(self.key(encoded), self.spec.kv_heads))
-            held = k, _heads(self.value(encoded), self.spec.kv_heads)
+            k = self.key_norm(split_heads(self.key(encoded), self.spec.kv_heads))
+            held = k, split_heads(self.value(encoded), self.spec.kv_heads)
             if slots is not None:
                 held = slots.append(*held)
-        q = self.query_norm(_heads(self.query(q_input), self.spec.heads))
+        q = self.query_norm(split_heads(self.query(q_input), self.spec.heads))
         return self._weigh(q, q, *held, where, Mask(causal=False), backend, maps)
 
     def _weigh(
@@ -72,6 +72,6 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(-2)), weights
 
 
-def _heads(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """[B, T, H·d] -> [B, H, T, d]"""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -146,12 +146,12 @@ class Disentangled(LayerPositions):
         return linear(table).unflatten(-1, (self.heads, -1)).transpose(0, 1)
 
     def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor | None:
+        return sum(self.terms(q, k, where).values())  # type: ignore[return-value]
+
+    def terms(self, q: Tensor, k: Tensor, where: Where) -> dict[str, Tensor]:
+        """Each score term apart, before the scale: "c2p" and "p2c", [B, H, Q, K]."""
         index = where.remember("disentangled", lambda: self._index(where))
         table = where.remember("relative_table", lambda: self._shared[0]())
-        return sum(self._terms(q, k, table, index).values())  # type: ignore[return-value]
-
-    def _terms(self, q: Tensor, k: Tensor, table: Tensor, index: Tensor) -> dict[str, Tensor]:
-        """Each score term apart, [B, H, Q, K]."""
         content_query, content_key = self.content or (self.query, self.key)
         shape = (q.shape[0], self.heads, q.shape[2], k.shape[2])
         found = {}
