@@ -76,7 +76,7 @@ class At(Part):
 class Layer(Block):
     """One layer, fully resolved: its block fields and its own view of the position scheme."""
 
-    positions: AttentionPositions | None = seen(by="load", default=None)
+    positions: AttentionPositions | None = seen(by="forward", default=None)
 
 
 @part
@@ -112,22 +112,20 @@ class TokenInput(Part):
     """Token ids to vectors: table, positions, segments, scale, norm, projection, in that order.
 
     ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
-    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa).
-    ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the learned start of XLNet's
-    query stream, which must not see the token it predicts.
+    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa), which a
+    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the
+    learned start of XLNet's query stream, which must not see the token it predicts.
     """
 
     vocab: int = seen(by="load")
     rank: int | None = seen(by="load", default=None)
     segments: int = seen(by="load", default=0)
-    positions: Learned | Sinusoidal | None = seen(by="load", default=None)
+    positions: Learned | Sinusoidal | None = seen(by="forward", default=None)
     scale: float | None = seen(by="forward", default=None)
-    norm: Norm | None = seen(by="load", default=None)
+    norm: Norm | None = seen(by="forward", default=None)
     tie: str | None = seen(by="load", default=None)
-    mask_padding: bool = seen(
-        by="none", default=False, because="padded rows and columns are masked in attention; only a convolution leaks"
-    )
-    pad_id: int | None = seen(by="tokenizer", default=0)
+    mask_padding: bool = seen(by="forward", default=False)
+    pad_id: int | None = seen(by="loss", default=0)
     start_id: int | None = seen(by="loss", default=None)
     query_vector: bool = seen(by="load", default=False)
     dropout: float = seen(by="training", default=0.0)
@@ -141,14 +139,14 @@ class Stack(Part):
     """
 
     input: TokenInput = seen(by="load")
-    depth: int = seen(by="load")
+    depth: int = seen(by="forward")
     block: Block = seen(by="load")
     pattern: tuple[At, ...] = seen(by="forward", default=())
-    positions: AttentionPositions | None = seen(by="load", default=None)
+    positions: AttentionPositions | None = seen(by="forward", default=None)
     sharing: Sharing | None = seen(by="load", default=None)
     inserts: Mapping[int, Convolution] = table(by="load", default_factory=dict)
     mask: Literal["bidirectional", "causal"] = seen(by="forward")
-    final_norm: Norm | None = seen(by="load", default=None)
+    final_norm: Norm | None = seen(by="forward", default=None)
     memory: int = seen(by="cache", default=0)
     dropout: float = seen(by="training", default=0.0)
 

@@ -28,7 +28,7 @@ class Attention(Part):
     bias: tuple[Projection, ...] = seen(by="load", default=())
     scale: float | None = seen(by="forward", default=None)
     window: int | None = seen(by="forward", default=None)
-    qk_norm: Norm | None = seen(by="load", default=None)
+    qk_norm: Norm | None = seen(by="forward", default=None)
     softcap: float | None = seen(by="forward", default=None)
     dropout: float = seen(by="training", default=0.0)
 

@@ -18,7 +18,7 @@ class Transform(Part):
 
     activation: Activation = seen(by="forward")
     width: int | None = seen(by="load", default=None)
-    norm: Norm | None = seen(by="load", default=None)
+    norm: Norm | None = seen(by="forward", default=None)
     bias: bool = seen(by="load", default=True)
 
 

@@ -1,8 +1,9 @@
 """What every spec dataclass shares: it is frozen, its fields are keyword-only, and each field says who would notice.
 
 ``seen(by=...)`` declares the *observer* of a field: the kind of check that fails when the field holds a
-neighbouring legal value. The mutation suite flips every field and expects its observer to fail, so a field
-whose value does not matter cannot hide.
+neighbouring legal value. The mutation suite flips every field and expects its observer, or a stronger one, to fail,
+so a field whose value does not matter cannot hide. From the strongest: *load* (the published directory no longer
+fits), *forward*, *gradient*, *cache*, *loss*, *tokenizer*, *training* (dropout, fresh weights); *none* says why.
 """
 
 from __future__ import annotations

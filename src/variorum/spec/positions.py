@@ -21,9 +21,7 @@ class Learned(Part):
 
     rows: int = seen(by="load")
     offset: int = seen(by="forward", default=0)
-    count: Literal["mask", "ids"] = seen(
-        by="none", default="mask", because="the two counts agree wherever the mask follows from the ids"
-    )
+    count: Literal["mask", "ids"] = seen(by="forward", default="mask")
 
 
 @part
@@ -115,7 +113,7 @@ class Disentangled(Part):
     terms: tuple[Literal["c2p", "p2c"], ...] = seen(by="forward", default=("c2p", "p2c"))
     projections: Literal["own", "shared"] = seen(by="load", default="own")
     key_bias: bool = seen(by="load", default=False)
-    norm: Norm | None = seen(by="load", default=None)
+    norm: Norm | None = seen(by="forward", default=None)
 
 
 @part

@@ -6,6 +6,8 @@ from typing import Literal
 
 from variorum.spec.part import Part, part, seen
 
+_HISTORY = "what its authors did; a run here states its own budget"
+
 
 @part
 class Tokenizer(Part):
@@ -25,7 +27,7 @@ class Masking(Part):
     rate: float = seen(by="loss", default=0.15)
     mask: float = seen(by="loss", default=0.8)
     random: float = seen(by="loss", default=0.1)
-    copies: int | None = seen(by="training", default=None)
+    copies: int | None = seen(by="none", default=None, because="what its authors did; masks are drawn afresh here")
 
 
 @part
@@ -43,11 +45,13 @@ class Objective(Part):
 class Recipe(Part):
     """How it was trained: the published figures, as far as they are published."""
 
-    batch: int | None = seen(by="training", default=None)
-    length: int | None = seen(by="training", default=None)
-    steps: int | None = seen(by="training", default=None)
-    learning_rate: float | None = seen(by="training", default=None)
-    warmup: int | None = seen(by="training", default=None)
-    weight_decay: float | None = seen(by="training", default=None)
-    tokens: float | None = seen(by="training", default=None)
-    schedule: Literal["linear", "cosine", "inverse_sqrt", "trapezoid"] | None = seen(by="training", default=None)
+    batch: int | None = seen(by="none", default=None, because=_HISTORY)
+    length: int | None = seen(by="none", default=None, because=f"{_HISTORY}; costs are told for it by default")
+    steps: int | None = seen(by="none", default=None, because=_HISTORY)
+    learning_rate: float | None = seen(by="none", default=None, because=_HISTORY)
+    warmup: int | None = seen(by="none", default=None, because=_HISTORY)
+    weight_decay: float | None = seen(by="none", default=None, because=_HISTORY)
+    tokens: float | None = seen(by="none", default=None, because=_HISTORY)
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "trapezoid"] | None = seen(
+        by="none", default=None, because=_HISTORY
+    )
