@@ -85,7 +85,7 @@ def _backward(
     total = 0.0
     for example in examples:
         part = objective.loss(model, example)
-        (part.total / max(1, targets)).backward()  # type: ignore[no-untyped-call]
+        (part.total / max(1, targets)).backward()
         total += part.total.item()
     return total / max(1, targets), targets
 
