@@ -95,7 +95,9 @@ def _banned(node: ast.AST) -> list[str]:
             return [f"line {node.lineno}: calls {node.func.id}"]
         if isinstance(node.func, ast.Attribute) and node.func.attr in BANNED_METHODS:
             return [f"line {node.lineno}: calls {node.func.attr}"]
-        return [f"line {node.lineno}: passes {k.arg}" for k in node.keywords if k.arg in BANNED_KEYWORDS]
+        # Saying no is what the ban is for.
+        said = [k for k in node.keywords if k.arg in BANNED_KEYWORDS and ast.unparse(k.value) != "False"]
+        return [f"line {node.lineno}: passes {k.arg}" for k in said]
     if isinstance(node, ast.Attribute) and (ast.unparse(node.value), node.attr) in BANNED_ATTRIBUTES:
         return [f"line {node.lineno}: uses {ast.unparse(node)}"]
     return []
