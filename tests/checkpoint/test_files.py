@@ -287,12 +287,6 @@ def test_no_directory_and_no_weights_are_said_as_such(tmp_path: Path) -> None:
     assert ".gone.old-17" in refused(tmp_path / "gone", NotFound), "the save before an interrupted one"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_that_may_not_be_read_is_a_matter_of_access(published: Path) -> None:
-    (published / SINGLE).chmod(0)
-    assert "Permission denied" in refused(published, AccessError)
-
-
 @pytest.mark.parametrize(
     ("content", "cause"),
     [

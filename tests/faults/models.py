@@ -14,7 +14,7 @@ from variorum.text import load_tokenizer
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"))
 SIZES = {
     "architecture.width": 16,
-    "architecture.encoder.depth": 2,
+    "architecture.encoder.depth": 1,
     "architecture.encoder.input.vocab": len(WORDS),
     "architecture.encoder.input.positions.rows": 12,
     "architecture.encoder.block.attention.heads": 2,
@@ -46,7 +46,7 @@ def own_sharded(place: Path) -> Path:
         tensors = {name: found.get(name) for name in found.shapes}
         others = {p.name: p.read_bytes() for p in whole.iterdir() if p.suffix in (".json", ".txt")}
         del others[manifest.NAME]
-        write_directory(place, tensors, others, max_shard_bytes=6000)
+        write_directory(place, tensors, others, max_shard_bytes=4000)
     return place
 
 

@@ -19,7 +19,7 @@ import torch
 import variorum
 from tests.faults import models
 from tests.faults.children import Outcome, run
-from tests.faults.mutations import INDEX, MANIFEST, Changed, Files, mutate
+from tests.faults.mutations import CONFIG, INDEX, MANIFEST, Changed, Files, mutate
 
 KINDS = ("own", "own in shards", "published", "published in shards")
 CASES = (350, 350, 150, 150)
@@ -88,15 +88,15 @@ def without_trace(files: Files, changes: Changed) -> bool:
     return True
 
 
-def wrong(outcome: Outcome, *, own: bool, files: Files, changes: Changed, right: str) -> str:
+def wrong(outcome: Outcome, *, own: bool, where: Path, files: Files, changes: Changed, right: str) -> str:
     """What is wrong about how a damaged directory was met; empty if nothing is."""
     told = (outcome.kind, outcome.exit_code)
     if told == ("returned", 0):
         if outcome.line == right:
             return "took damage for the original" if own and changes.keys() != {MANIFEST} else ""
         return "" if not own and without_trace(files, changes) else "silently loaded something else"
-    if not outcome.is_one_line:
-        return "said more or less than one line"
+    if not outcome.is_one_line or str(where) not in outcome.line:
+        return "said more or less than one line that names the place"
     if own:
         named = any(name in outcome.line for name in changes)
         return "" if told == DAMAGED and named else "not refused as damage to this file"
@@ -113,7 +113,7 @@ def attempt(directory: Path, seeds: range, *, own: bool) -> tuple[list[str], Cou
         with changed(directory, changes):
             outcome = run(lambda: meaning(directory))
         seen[f"{mutation}: {outcome.kind}"] += 1
-        cause = wrong(outcome, own=own, files=files, changes=changes, right=right)
+        cause = wrong(outcome, own=own, where=directory, files=files, changes=changes, right=right)
         if cause:
             failures.append(f"seed {seed}, {mutation} of {', '.join(changes)}: {cause}: {outcome}")
     assert meaning(directory) == right
@@ -138,3 +138,33 @@ def test_no_damage_passes_in_a_long_run(directories: dict[str, Path], kind: str,
     begin = 1_000_000 * KINDS.index(kind) + 1_000 + part * count
     failures, _ = attempt(directories[kind], range(begin, begin + count), own=kind.startswith("own"))
     assert failures == []
+
+
+def edit(directory: Path, **values: object) -> Changed:
+    """The config with these values."""
+    return {CONFIG: json.dumps({**json.loads((directory / CONFIG).read_bytes()), **values}).encode()}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("num_hidden_layers", 10**7), ("num_hidden_layers", 0), ("num_attention_heads", 3), ("hidden_act", "x"),
+     ("vocab_size", 0), ("vocab_size", 2**40), ("hidden_size", 10**10), ("hidden_size", "16"), ("model_type", None)],
+)  # fmt: skip
+def test_a_config_that_no_machine_could_build_is_refused_at_once(
+    directories: dict[str, Path], key: str, value: object
+) -> None:
+    place = directories["published"]
+    with changed(place, edit(place, **{key: value})):
+        outcome = run(lambda: meaning(place))
+    assert (outcome.kind, outcome.exit_code) in (DAMAGED, MISSING), outcome
+    assert outcome.is_one_line
+    assert str(place / CONFIG) in outcome.line or "this model needs" in outcome.line
+
+
+def test_weights_that_claim_to_be_whole_numbers_are_refused(directories: dict[str, Path]) -> None:
+    place = directories["published"]
+    whole = (place / "model.safetensors").read_bytes()
+    with changed(place, {"model.safetensors": whole.replace(b'"F32"', b'"I32"', 1)}):
+        outcome = run(lambda: meaning(place))
+    assert (outcome.kind, outcome.exit_code) == DAMAGED
+    assert "holds I32" in outcome.line

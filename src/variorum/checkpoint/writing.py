@@ -171,7 +171,7 @@ def _pieces(part: Mapping[str, Tensor]) -> Iterator[memoryview]:
             size = rows[:1].numel() * rows.element_size()
             pieces = (rows[i].reshape(-1) for i in _slices(len(rows), max(1, CHUNK_BYTES // max(1, size))))
         for piece in pieces:
-            yield memoryview(piece.cpu().contiguous().view(torch.uint8).numpy())
+            yield piece.cpu().contiguous().view(torch.uint8).numpy().data
 
 
 def _slices(length: int, step: int) -> Iterator[slice]:
