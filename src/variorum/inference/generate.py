@@ -164,7 +164,7 @@ def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -
     device = next(model.parameters()).device
     ids, mask = _padded(prompts, device)
     writes = model.spec.architecture.encoder is not None
-    if ids.shape[1] == 0:
+    if any(len(prompt) == 0 for prompt in prompts):
         raise UsageError("an empty prompt gives nothing to continue", remedy="give at least one token")
     cache = Cache(model.spec.architecture.main.depth) if use_cache else None
     if writes:
