@@ -264,11 +264,12 @@ def _table(outcome: Outcome) -> dict[str, Any]:
         "Arm",
         metric.unit if metric.by_item else metric.name,
         "each seed",
-        *(f"F1 {name}" for name in classes),
+        *classes,
         "parameters",
         "training s",
     ]
-    return {"head": head, "rows": rows}
+    note = f"Columns named {words.listing(list(classes))} hold the F1 of each." if classes else ""
+    return {"head": head, "rows": rows, "note": note}
 
 
 def _arm(arm: Arm) -> dict[str, Any]:
@@ -298,7 +299,7 @@ def _errors(outcome: Outcome, finding: Finding) -> dict[str, Any] | None:
             "text": _cut(finding.declared.test[i].text),
             "truth": truth.classes[truth.labels[i]],
             "readings": words.listing(
-                [f"{truth.classes[int(items[i])]} by {outcome.study.arm(name).title}" for name, items in by_arm.items()]
+                _readings({outcome.study.arm(a).title: truth.classes[int(v[i])] for a, v in by_arm.items()})
             ),
         }
         for i in wrong[:EXAMPLES]
@@ -309,6 +310,12 @@ def _errors(outcome: Outcome, finding: Finding) -> dict[str, Any] | None:
         "sentence": f"{count} are misread by {names} alike (seed {seed}).",
         "examples": examples,
     }
+
+
+def _readings(by_arm: Mapping[str, str]) -> list[str]:
+    """Each class once, with the arms that read it."""
+    classes = dict.fromkeys(by_arm.values())
+    return [f"{name} by {words.listing([arm for arm, read in by_arm.items() if read == name])}" for name in classes]
 
 
 def _cut(text: str) -> str:
