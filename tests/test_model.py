@@ -284,7 +284,7 @@ def test_each_scores_softmax_sums_to_one_and_the_text_is_the_product_of_its_word
         assert float(model(ids, labels=ids).loss.detach()) == pytest.approx(-together / 6, abs=1e-11)
 
 
-@pytest.mark.mechanism("G3", "I3")
+@pytest.mark.mechanism("G3")
 @pytest.mark.case("V020")
 @pytest.mark.parametrize(
     ("start", "pad", "labels", "right"),
