@@ -1,0 +1,103 @@
+"""Greedy writing is the oracle's, token for token, from a directory of ours with a vocabulary trained here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import variorum
+from tests.cli import models
+from tests.tools.command import refused
+from tests.tools.command import variorum as run
+from variorum.inference.generate import generate, write
+
+PROMPTS = ["The Law will", "its application", "Emma"]
+MADE = {"gpt2": models.gpt2, "llama": models.llama, "t5": models.t5}
+ORACLES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "t5": "T5ForConditionalGeneration"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    place = tmp_path_factory.mktemp("generate")
+
+    def get(name: str) -> Path:
+        return place / name if (place / name).exists() else MADE[name](place / name)
+
+    return get
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_the_command_writes_is_what_the_oracle_writes(made: Callable[[str], Path], name: str) -> None:
+    done = run("generate", str(made(name)), PROMPTS[0], "--max-new-tokens", "12", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    oracle = getattr(transformers, ORACLES[name]).from_pretrained(made(name)).eval()
+    tokenizer = variorum.load(made(name)).tokenizer
+    ids = torch.tensor([tokenizer.encode(PROMPTS[0]).ids])
+    end = oracle.config.eos_token_id
+    end = end if end is not None else tokenizer.eos_id
+    settings = {"do_sample": False, "use_cache": False, "eos_token_id": end, "pad_token_id": 0}
+    theirs = oracle.generate(ids, max_new_tokens=12, **settings)[0].tolist()
+    theirs = theirs[1:] if name == "t5" else theirs[ids.shape[1] :]
+    assert said["ids"] == theirs
+    assert said["prompt"] == PROMPTS[0]
+    assert len(said["log_probabilities"]) == len(said["tokens"]) == len(theirs)
+    assert all(value <= 0 for value in said["log_probabilities"])
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_cache_and_the_company_of_other_prompts_change_nothing(made: Callable[[str], Path], name: str) -> None:
+    model = variorum.load(made(name))
+    together = write(model, PROMPTS, max_new_tokens=10)
+    ids = [model.tokenizer.encode(prompt).ids for prompt in PROMPTS]
+    for prompt, row, one in zip(PROMPTS, ids, together, strict=True):
+        assert write(model, [prompt], max_new_tokens=10)[0].ids == one.ids
+        slow = generate(model, [row], max_new_tokens=10, use_cache=False, end_ids=[])[0]
+        assert slow.ids[: len(one.ids)] == one.ids
+        assert slow.log_probabilities[: len(one.ids)] == pytest.approx(one.log_probabilities, abs=1e-4)
+
+
+def test_people_read_the_prompt_and_what_follows(made: Callable[[str], Path]) -> None:
+    words = ("generate", str(made("gpt2")), PROMPTS[0], "--max-new-tokens", "6")
+    text = json.loads(run(*words, "--format", "json").stdout)["text"]
+    assert run(*words).stdout.startswith(PROMPTS[0])
+    assert variorum.load(made("gpt2")).generate(PROMPTS[0], max_new_tokens=6) == text
+
+
+def test_an_end_token_ends_its_row_alone(made: Callable[[str], Path]) -> None:
+    model = variorum.load(made("llama"))
+    ids = [model.tokenizer.encode(prompt).ids for prompt in PROMPTS]
+    free = generate(model, ids, max_new_tokens=8)
+    end = free[0].ids[2]
+    ended = generate(model, ids, max_new_tokens=8, end_ids=[end])
+    assert ended[0].ids == free[0].ids[: free[0].ids.index(end) + 1] and ended[0].stopped
+    for before, after in zip(free[1:], ended[1:], strict=True):
+        stop = before.ids.index(end) + 1 if end in before.ids else 8
+        assert after.ids == before.ids[:stop]
+
+
+def test_a_vocabulary_trained_here_comes_back_from_the_saved_directory(made: Callable[[str], Path]) -> None:
+    loaded, trained = variorum.load(made("gpt2")).tokenizer, models.pieces()
+    text = "It is a truth universally acknowledged — naïve, ☃."
+    assert loaded.encode(text) == trained.encode(text)
+    assert loaded.decode(loaded.encode(text).ids) == text
+
+
+def test_running_out_of_positions_is_said_before_the_first_step(made: Callable[[str], Path]) -> None:
+    gpt2 = str(made("gpt2"))
+    line = refused("generate", gpt2, PROMPTS[0], "--max-new-tokens", "200", code=2)
+    assert "more than the 48 this model takes" in line
+    room = int(line.split("ask for at most ")[1].split()[0])
+    assert run("generate", gpt2, PROMPTS[0], "--max-new-tokens", str(room)).returncode == 0
+    refused("generate", gpt2, PROMPTS[0], "--max-new-tokens", str(room + 1), code=2)
+
+
+def test_what_makes_no_sense_is_refused(made: Callable[[str], Path]) -> None:
+    assert "0 new tokens are none" in refused("generate", str(made("gpt2")), "a", "--max-new-tokens", "0", code=2)
+    assert "at least one token" in refused("generate", str(made("gpt2")), "", code=2)
+    assert "longer than the 48" in refused("generate", str(made("gpt2")), "law " * 80, code=2)
