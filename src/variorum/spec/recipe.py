@@ -27,7 +27,7 @@ class Masking(Part):
     rate: float = seen(by="loss", default=0.15)
     mask: float = seen(by="loss", default=0.8)
     random: float = seen(by="loss", default=0.1)
-    copies: int | None = seen(by="none", default=None, because="what its authors did; masks are drawn afresh here")
+    copies: int | None = seen(by="none", default=None, because=_HISTORY)
 
 
 @part
