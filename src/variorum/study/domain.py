@@ -20,7 +20,7 @@ from variorum.training.optimiser import Optimisation
 NAME = "domain"
 TRAIN_ROWS, TEST_ROWS = 6000, 2400
 BATCH, LENGTH, VOCAB = 32, 64, 2048
-STEPS_PER_STEP = 3
+STEPS_PER_STEP = 4
 """Steps of a classifier for each step of a language model: its steps are that much cheaper."""
 CURVE_ROWS = 600
 """Test rows that the learning curve is taken on."""
@@ -57,7 +57,7 @@ def claims(compared: Sequence[Arm]) -> tuple[Claim, ...]:
 def recipe(steps: int) -> Optimisation:
     """One recipe for both encoders; the rate was chosen on seeds that are not reported."""
     return Optimisation(
-        steps=steps, rate=1e-3, warmup=steps // 10, decay="linear", weight_decay=0.01, betas=(0.9, 0.98)
+        steps=steps, rate=2e-3, warmup=steps // 10, decay="linear", weight_decay=0.01, betas=(0.9, 0.98)
     )
 
 
