@@ -43,6 +43,7 @@ class Mask:
         if where.padded or where.allowed is not None or where.q_documents is not None:
             return False
         queries, keys = where.q_order.shape[-1], where.k_order.shape[-1]
-        if self.window and self.window < keys:
+        # The farthest key any query sees: W - 1 back when causal, W/2 to either side otherwise.
+        if self.window and keys > (self.window if self.causal else self.window // 2 + 1):
             return False
         return not self.causal or queries == keys
