@@ -46,6 +46,18 @@ def test_every_backend_gives_the_definitions_states_and_gradients(name, where):
         assert max(gap(grads[key], right_grads[key]) for key in grads) <= 1e-12 * max(1.0, scale)
 
 
+@pytest.mark.mechanism("A9", "A10")
+@pytest.mark.case("V012")
+@pytest.mark.parametrize("name", ["modernbert", "mistral", "gemma-3"])
+def test_texts_shorter_and_longer_than_a_window_are_read_the_same_in_every_backend(name):
+    model = made(name)
+    for length in range(1, 10):
+        ids, states = words(1, length), []
+        for model.backend in BACKENDS:
+            states.append(model(ids).last_hidden_state)
+        assert gap(states[0], states[1]) < 1e-12
+
+
 @pytest.mark.mechanism("A14")
 @pytest.mark.parametrize("name", CAPPED)
 def test_a_capped_model_refuses_the_fused_backend_and_goes_around_it_by_itself(name):

@@ -95,6 +95,23 @@ def test_all_backends_agree_in_value_and_gradient(kv_heads, extra, mask, masks):
         assert max(gap(a, b) for a, b in zip(grads, right_grads, strict=True)) < 1e-12
 
 
+@pytest.mark.mechanism("A9")
+@pytest.mark.case("V012")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 6, 7])
+def test_a_window_cuts_a_text_of_any_length_the_same_in_every_backend(causal, window):
+    """A two-sided window of W is no window only up to W/2 + 1 tokens; a fused kernel must not skip it before."""
+    for length in range(1, 10):
+        qkv = tuple(drawn(1, 2, length, 3, seed=s).detach() for s in range(3))
+        mask, scores = Mask(causal=causal, window=window), Scores(scale=1.0)
+        right, maps = BACKENDS["eager"](*qkv, scores, mask, where(length))
+        reach = window - 1 if causal else window // 2
+        distance = (torch.arange(length)[:, None] - torch.arange(length)[None]).abs()
+        assert (maps[..., distance > reach] == 0).all()
+        for backend in BACKENDS:
+            assert gap(BACKENDS[backend](*qkv, scores, mask, where(length))[0], right) < 1e-13
+
+
 @pytest.mark.mechanism("A14")
 def test_a_softcap_bends_scores_below_its_bound():
     q, k, v = (9 * drawn(1, 2, 5, 3, seed=s) for s in range(3))
