@@ -44,6 +44,7 @@ def _run(seed: int = 3, settings: Optimisation = SETTINGS, **more):
     return model, log
 
 
+@pytest.mark.mechanism("R7")
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
     (first, log), (second, again), (_, other) = _run(), _run(), _run(seed=4)
     assert torch.equal(first.table, second.table)
