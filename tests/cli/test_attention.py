@@ -15,7 +15,6 @@ import torch
 
 import variorum
 from tests.cli import models
-from tests.tools.command import refused
 from tests.tools.command import variorum as run
 from variorum.inference.attention_maps import attention_maps, habits, ranked
 from variorum.inference.encode import tensors
@@ -188,6 +187,6 @@ def test_pixels_come_back_from_a_png_as_they_went_in() -> None:
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(
-    made: Callable[[str], Path], words: list[str], said: str
-) -> None:  # fmt: skip
-    assert said in refused("attention", str(made("bert")), "--text", models.TEXT, *words, code=2)
+    made: Callable[[str], Path], words: list[str], said: str, refuse: Callable[..., str]
+) -> None:
+    assert said in refuse("attention", str(made("bert")), "--text", models.TEXT, *words, code=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -83,15 +84,15 @@ def test_a_decoder_and_an_encoder_decoder_embed_too(tmp_path: Path) -> None:
         assert both.norm(dim=-1).tolist() == pytest.approx([1, 1], abs=1e-5)
 
 
-def test_what_makes_no_sense_is_refused(bert: Path, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(bert: Path, tmp_path: Path, refuse: Callable[..., str]) -> None:
     source = tmp_path / "a.csv"
     source.write_text("note\nfine\n\n")
-    assert "there is no text" in refused("embed", str(bert), code=2)
-    assert "neither .npy nor .jsonl" in refused("embed", str(bert), "--text", "a", "--out", "a.pt", code=2)
-    assert "both --text and --file" in refused("embed", str(bert), "--text", "a", "--file", str(source), code=2)
-    assert "column" in refused("embed", str(bert), "--file", str(source), code=3)
-    assert "no such file" in refused("embed", str(bert), "--file", str(tmp_path / "none.txt"), code=3)
+    assert "there is no text" in refused("embed", str(bert), code=2)  # a process, for its empty stdin
+    assert "neither .npy nor .jsonl" in refuse("embed", str(bert), "--text", "a", "--out", "a.pt", code=2)
+    assert "both --text and --file" in refuse("embed", str(bert), "--text", "a", "--file", str(source), code=2)
+    assert "column" in refuse("embed", str(bert), "--file", str(source), code=3)
+    assert "no such file" in refuse("embed", str(bert), "--file", str(tmp_path / "none.txt"), code=3)
     source.write_text("text,more\nfine,1\nbroken\n")
-    assert "line 3" in refused("embed", str(bert), "--file", str(source), code=7)
+    assert "line 3" in refuse("embed", str(bert), "--file", str(source), code=7)
     (tmp_path / "b.txt").write_bytes(b"\xff\xfea")
-    assert "b.txt" in refused("embed", str(bert), "--file", str(tmp_path / "b.txt"), code=7)
+    assert "b.txt" in refuse("embed", str(bert), "--file", str(tmp_path / "b.txt"), code=7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import torch
 
 import variorum
 from tests.cli import models
-from tests.tools.command import refused
 from tests.tools.command import variorum as run
 from variorum.inference.encode import tensors
 
@@ -58,6 +58,6 @@ def test_more_candidates_than_words_are_all_words(bert: Path) -> None:
     assert sum(float(str(row["probability"])) for row in found) == pytest.approx(1, abs=1e-4)
 
 
-def test_what_makes_no_sense_is_refused(bert: Path) -> None:
-    assert "write [MASK] where a word is missing" in refused("fill-mask", str(bert), "no gap", code=2)
-    assert "--top-k 0" in refused("fill-mask", str(bert), "[MASK]", "--top-k", "0", code=2)
+def test_what_makes_no_sense_is_refused(bert: Path, refuse: Callable[..., str]) -> None:
+    assert "write [MASK] where a word is missing" in refuse("fill-mask", str(bert), "no gap", code=2)
+    assert "--top-k 0" in refuse("fill-mask", str(bert), "[MASK]", "--top-k", "0", code=2)

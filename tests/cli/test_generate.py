@@ -12,7 +12,6 @@ import transformers
 
 import variorum
 from tests.cli import models
-from tests.tools.command import refused
 from tests.tools.command import variorum as run
 from variorum.inference.generate import generate, write
 
@@ -88,16 +87,18 @@ def test_a_vocabulary_trained_here_comes_back_from_the_saved_directory(made: Cal
     assert loaded.decode(loaded.encode(text).ids) == text
 
 
-def test_running_out_of_positions_is_said_before_the_first_step(made: Callable[[str], Path]) -> None:
+def test_running_out_of_positions_is_said_before_the_first_step(
+    made: Callable[[str], Path], refuse: Callable[..., str]
+) -> None:
     gpt2 = str(made("gpt2"))
-    line = refused("generate", gpt2, PROMPTS[0], "--max-new-tokens", "200", code=2)
+    line = refuse("generate", gpt2, PROMPTS[0], "--max-new-tokens", "200", code=2)
     assert "more than the 48 this model takes" in line
     room = int(line.split("ask for at most ")[1].split()[0])
     assert run("generate", gpt2, PROMPTS[0], "--max-new-tokens", str(room)).returncode == 0
-    refused("generate", gpt2, PROMPTS[0], "--max-new-tokens", str(room + 1), code=2)
+    refuse("generate", gpt2, PROMPTS[0], "--max-new-tokens", str(room + 1), code=2)
 
 
-def test_what_makes_no_sense_is_refused(made: Callable[[str], Path]) -> None:
-    assert "0 new tokens are none" in refused("generate", str(made("gpt2")), "a", "--max-new-tokens", "0", code=2)
-    assert "at least one token" in refused("generate", str(made("gpt2")), "", code=2)
-    assert "longer than the 48" in refused("generate", str(made("gpt2")), "law " * 80, code=2)
+def test_what_makes_no_sense_is_refused(made: Callable[[str], Path], refuse: Callable[..., str]) -> None:
+    assert "0 new tokens are none" in refuse("generate", str(made("gpt2")), "a", "--max-new-tokens", "0", code=2)
+    assert "at least one token" in refuse("generate", str(made("gpt2")), "", code=2)
+    assert "longer than the 48" in refuse("generate", str(made("gpt2")), "law " * 80, code=2)

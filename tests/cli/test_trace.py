@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from tests.cli import models
 from tests.parity import oracle, tiny
 from tests.parity.case import materialise
 from tests.tools import record
-from tests.tools.command import refused
 from tests.tools.command import variorum as run
 from variorum.inference.recorded import compare_with, read_recording, recorded_heads
 
@@ -108,17 +108,17 @@ def test_two_checkpoints_of_one_architecture_are_compared_under_our_names(tmp_pa
     assert json.loads(done.stdout)["first"]["name"] == "encoder.layers.1.attention.value"
 
 
-def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path, refuse: Callable[..., str]) -> None:
     directory = str(models.bert(tmp_path / "bert"))
     acts = tmp_path / "acts.safetensors"
     given = {"input.input_ids": torch.tensor([[5, 6, 7]])}
-    assert "no such file or directory" in refused("trace", directory, "--against", str(acts), code=3)
+    assert "no such file or directory" in refuse("trace", directory, "--against", str(acts), code=3)
     save_file(given, acts)
-    assert "holds no activations" in refused("trace", directory, "--against", str(acts), code=7)
+    assert "holds no activations" in refuse("trace", directory, "--against", str(acts), code=7)
     save_file({**given, "somewhere.else": torch.ones(1, 3, 32)}, acts)
-    assert "no recorded name" in refused("trace", directory, "--against", str(acts), code=2)
-    assert "brings its own inputs" in refused("trace", directory, "--against", str(acts), "--text", "a", code=2)
+    assert "no recorded name" in refuse("trace", directory, "--against", str(acts), code=2)
+    assert "brings its own inputs" in refuse("trace", directory, "--against", str(acts), "--text", "a", code=2)
     acts.write_bytes(acts.read_bytes()[:-4])
-    assert "expected" in refused("trace", directory, "--against", str(acts), code=7)
-    assert "--text or --ids" in refused("trace", directory, "--against", directory, code=2)
-    assert "beyond the vocabulary" in refused("trace", directory, "--against", directory, "--ids", "5,99999", code=2)
+    assert "expected" in refuse("trace", directory, "--against", str(acts), code=7)
+    assert "--text or --ids" in refuse("trace", directory, "--against", directory, code=2)
+    assert "beyond the vocabulary" in refuse("trace", directory, "--against", directory, "--ids", "5,99999", code=2)
