@@ -159,7 +159,11 @@ def other_names(files: Files, rng: random.Random) -> Changed:
         header[rng.choice((last + "x", last[:-1], "", "\x1b[31m", "x" * 100_000))] = header.pop(last)
     elif what == "extra":
         size = len(data)
-        header["extra.weight"] = {"dtype": "F32", "shape": [1], "data_offsets": [size, size + 4]}
+        header[rng.choice(("extra.weight", "bert\x1b[31m.weight\x7f"))] = {
+            "dtype": "F32",
+            "shape": [1],
+            "data_offsets": [size, size + 4],
+        }
         data += bytes(4)
     else:
         header = {f"enc.{tensor}": header[tensor] for tensor in _tensors(header)}
