@@ -107,7 +107,7 @@ def test_a_flipped_bit_in_a_save(own: Path, refuse: Refuse) -> None:
 def test_a_missing_tensor(published: Path, refuse: Refuse) -> None:
     tensors_changed(published, lambda tensors: tensors.pop(QUERY))
     line = refuse("fill-mask", str(published), MASKED, code=7)
-    assert f"1 tensors are missing, the first is {QUERY}" in line
+    assert f"1 of 57 tensors are missing, the first is {QUERY}" in line
 
 
 def test_an_extra_tensor(published: Path, refuse: Refuse) -> None:

@@ -146,7 +146,7 @@ def _values(reading: _Reading) -> dict[str, Tensor]:
     arch, origin = reading.spec.architecture, reading.origin
     steps = plan(reading.dialect, arch, reading.heads, origin.prefix)
     missing = [step for step in steps if any(name not in reading.disk for name in step.disk)]
-    fresh = _fresh(reading, missing)
+    fresh = _fresh(reading, steps, missing)
     used = {name for step in steps if step not in missing for name in step.disk}
     _account(reading, used)
     values = dict(fresh)
@@ -159,7 +159,7 @@ def _values(reading: _Reading) -> dict[str, Tensor]:
     return values
 
 
-def _fresh(reading: _Reading, missing: list[Step]) -> dict[str, Tensor]:
+def _fresh(reading: _Reading, steps: list[Step], missing: list[Step]) -> dict[str, Tensor]:
     if not missing:
         return {}
     backbone = [step for step in missing if not step.ours[0].startswith(("heads.", "pooler."))]
@@ -169,13 +169,21 @@ def _fresh(reading: _Reading, missing: list[Step]) -> dict[str, Tensor]:
         near = nearest(name, [one for one in reading.disk if one not in first.disk])
         head = "" if backbone else "; or load with fresh_head=True to start this head fresh"
         raise DamagedFile(
-            f"{len(missing)} tensors are missing, the first is {name}", where=str(reading.origin.directory),
+            f"{_counted(reading, steps)}, the first is {name}", where=str(reading.origin.directory),
             remedy=(near or "the checkpoint is of another model or incomplete") + head,
         )  # fmt: skip
     reading.origin.fresh = tuple(one for step in missing for one in step.ours)
     shapes = {one: shape for step in missing for one, shape in zip(step.ours, step.shapes, strict=True)}
     arch = reading.spec.architecture
     return {one: initial(arch, one, torch.empty(shape, device="meta"), 0) for one, shape in shapes.items()}
+
+
+def _counted(reading: _Reading, steps: list[Step]) -> str:
+    """How many tensors are missing, of how many, and how many others the file has instead."""
+    wanted = {name for step in steps for name in step.disk}
+    lacking, spare = len(wanted - reading.disk.keys()), len(reading.disk.keys() - wanted)
+    others = f" and {spare} others are there" if spare else ""
+    return f"{lacking} of {len(wanted)} tensors are missing{others}"
 
 
 def _account(reading: _Reading, used: set[str]) -> None:
