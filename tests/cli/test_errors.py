@@ -105,9 +105,10 @@ def test_a_flipped_bit_in_a_save(own: Path, refuse: Refuse) -> None:
 
 
 def test_a_missing_tensor(published: Path, refuse: Refuse) -> None:
+    total = len(load_file(published / "model.safetensors"))
     tensors_changed(published, lambda tensors: tensors.pop(QUERY))
     line = refuse("fill-mask", str(published), MASKED, code=7)
-    assert f"1 of 57 tensors are missing, the first is {QUERY}" in line
+    assert f"1 of {total} tensors are missing, the first is {QUERY}" in line
 
 
 def test_an_extra_tensor(published: Path, refuse: Refuse) -> None:
@@ -155,6 +156,7 @@ def test_a_text_longer_than_the_model_takes(original: Path, refuse: Refuse) -> N
     assert "is longer than the 48 this model takes" in line
 
 
+@pytest.mark.mechanism("G4")
 def test_an_encoder_is_not_asked_to_write(original: Path, refuse: Refuse) -> None:
     line = refuse("generate", str(original), "The Law", code=2)
     assert "is an encoder: its attention is bidirectional, so it cannot generate left to right" in line

@@ -26,6 +26,7 @@ def rows(*words: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.mechanism("G4")
 def test_candidates_are_the_likeliest_tokens_at_the_mask(bert: Path) -> None:
     found = rows(str(bert), "The [MASK] will be just", "--top-k", "4")
     model = variorum.load(bert)

@@ -49,6 +49,7 @@ def test_what_the_command_writes_is_what_the_oracle_writes(made: Callable[[str],
     assert all(value <= 0 for value in said["log_probabilities"])
 
 
+@pytest.mark.mechanism("G2")
 @pytest.mark.parametrize("name", MADE)
 def test_the_cache_and_the_company_of_other_prompts_change_nothing(made: Callable[[str], Path], name: str) -> None:
     model = variorum.load(made(name))

@@ -57,6 +57,7 @@ def accounted(model: Model, directory: Path) -> dict[str, str]:
     return origin.unused
 
 
+@pytest.mark.mechanism("H5")
 def test_sentence_vectors_are_those_of_sentence_transformers() -> None:
     directory = need("minilm")
     from sentence_transformers import SentenceTransformer
