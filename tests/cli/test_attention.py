@@ -15,6 +15,8 @@ import torch
 
 import variorum
 from tests.cli import models
+from tests.parity import tiny
+from tests.parity.case import materialise
 from tests.tools.command import variorum as run
 from variorum.inference.attention_maps import attention_maps, habits, ranked
 from variorum.inference.encode import tensors
@@ -63,6 +65,32 @@ def test_padding_gets_no_attention(made: Callable[[str], Path], name: str, side:
         assert (one.transpose(1, 3)[padding] == 0).all()
         real = one.transpose(1, 2)[~padding].sum(-1)
         torch.testing.assert_close(real, torch.ones_like(real), atol=1e-5, rtol=0)
+
+
+FAMILIES = [
+    "bert/masked_lm", "albert-groups/masked_lm", "deberta/masked_lm", "deberta-v2/masked_lm", "modernbert/masked_lm",
+    "xlnet/permutation_lm", "t5/seq2seq_lm", "gpt2/causal_lm", "mistral/causal_lm", "gemma3/causal_lm",
+    "deepseek-v3/causal_lm",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_in_every_family_rows_sum_to_one_and_padding_gets_nothing(name: str, tmp_path: Path) -> None:
+    model = variorum.load(materialise(tiny.named(name), tmp_path / "model"))
+    ids = torch.randint(6, 90, (3, 9), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0  # on the left
+    mask[2, 6:] = 0  # on the right
+    given = {"decoder_input_ids": ids[:, :5]} if name.startswith("t5") else {}
+    out = model(ids, attention_mask=mask, output_attentions=True, **given)
+    maps = [*(out.attentions or []), *(out.cross_attentions or [])]
+    assert len(maps) == model.spec.architecture.main.depth * (2 if given else 1)
+    for one in maps:
+        padded = mask == 0 if one.shape[-1] == ids.shape[1] else torch.zeros(3, 5, dtype=torch.bool)
+        assert (one.transpose(1, 3)[padded] == 0).all()
+        rows = one.transpose(1, 2).sum(-1)
+        rows = rows[~padded] if one.shape[-2] == padded.shape[1] else rows
+        torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-5, rtol=0)
 
 
 def test_debertas_three_terms_add_up_to_what_is_softmaxed(made: Callable[[str], Path]) -> None:
