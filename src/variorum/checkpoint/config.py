@@ -12,6 +12,8 @@ from variorum.spec.heads import SequenceHead, TokenHead
 from variorum.spec.model import Model
 from variorum.spec.paths import lookup
 
+MAX_DEPTH = 1_000  # DeepNet's, the deepest published; beyond any use a model would take for ever to lay out
+POSITIVE = {"width", "depth", "vocab", "heads", "kv_heads", "head_dim"}  # sizes of which none makes no model
 LABELLED = ("sequence_classification", "token_classification")
 
 
@@ -49,8 +51,8 @@ def read_config(config: Mapping[str, Any], where: str = "config.json") -> tuple[
         model = dialect.base.set(values)
         model = model.set(dialect.read(config, model))
         return model.set(_labels(config, model)), dialect
-    except VariorumError:
-        raise
+    except VariorumError as error:
+        raise type(error)(error.what, where=error.where or where, remedy=error.remedy) from error
     except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
         raise DamagedFile(f"a value makes no sense ({error})", where=where) from error
 
@@ -63,13 +65,11 @@ def _read(key: Key, config: Mapping[str, Any], base: Model) -> dict[str, object]
     number = isinstance(known, int | float) and not isinstance(known, bool)
     if number and value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a number")
-    if (
-        isinstance(known, int)
-        and number
-        and value is not None
-        and (not isinstance(value, int) or value < 0 or value > 2**40)
-    ):
-        raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a usable size")
+    if isinstance(known, int) and number and value is not None:
+        field = key.paths[0].rpartition(".")[2]
+        least, most = 1 if field in POSITIVE else 0, MAX_DEPTH if field == "depth" else 2**40
+        if not isinstance(value, int) or not least <= value <= most:
+            raise DamagedFile(f"{key.config} is {config[key.config]!r}, which is not a usable size")
     return dict.fromkeys(key.paths, value)
 
 

@@ -64,13 +64,13 @@ def load(
     root = Path(directory)
     if not root.is_dir():
         raise NotFound("no such directory", where=str(directory), remedy="check the path, or download the model first")
+    verified = manifest.verify(root)
     if not (root / "config.json").is_file():
         raise NotFound("no config.json here", where=str(root), remedy="point at a published model directory")
-    verified = manifest.verify(root)
     config = files.read_json(root / "config.json")
     spec, dialect = read_config(config, str(root / "config.json"))
     heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
-    model = empty(spec, heads, kind=kind)
+    model = _empty(spec, heads, kind, str(root / "config.json"))
     origin = Origin(root, dialect, config, "", verified)
     values = read_weights(spec, heads, origin, fresh_head=fresh_head)
     assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
@@ -78,6 +78,16 @@ def load(
     if tokenizer:
         model.tokenizer = _tokenizer(root, spec)
     return model.eval()
+
+
+def _empty(spec: Spec, heads: tuple[str, ...], kind: type[Model], where: str) -> Model:
+    """The model without storage; a config may hold values of the right kind that no part of a model takes."""
+    try:
+        return empty(spec, heads, kind=kind)
+    except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+        raise DamagedFile(
+            f"its values make no model ({type(error).__name__}: {str(error)[:100]})", where=where
+        ) from error
 
 
 def read_weights(
@@ -106,7 +116,10 @@ def _tokenizer(root: Path, spec: Spec) -> Any:
     if not any((root / name).exists() for name in (*PIECE_FILES, *OTHER_FILES)):
         return None
     tokenizer = load_tokenizer(root)
-    check_vocabulary(tokenizer, spec.architecture.main.input.vocab)
+    try:
+        check_vocabulary(tokenizer, spec.architecture.main.input.vocab)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error.what} ({error.where})", where=str(root), remedy=error.remedy) from error
     return tokenizer
 
 
@@ -136,9 +149,12 @@ class _Reading:
         return name
 
     def get(self, name: str) -> Tensor:
-        """The tensor, finite."""
-        tensor = self.source.get(self.disk[name])
-        files.check_finite(self.disk[name], tensor)
+        """The tensor: floating-point and finite."""
+        stored = self.disk[name]
+        tensor, where = self.source.get(stored), str(self.source.file_of(stored))
+        if not tensor.is_floating_point():
+            raise DamagedFile(f"{stored} holds {self.source.dtypes[stored]}, not floating-point numbers", where=where)
+        files.check_finite(stored, tensor, where=where)
         return tensor
 
 
@@ -166,7 +182,7 @@ def _fresh(reading: _Reading, steps: list[Step], missing: list[Step]) -> dict[st
     first = (backbone or missing)[0]
     name = next(one for one in first.disk if one not in reading.disk)
     if backbone or not reading.fresh_head:
-        near = nearest(name, [one for one in reading.disk if one not in first.disk])
+        near = nearest(name, [one for one in reading.disk if one not in first.disk and one.isprintable()])
         head = "" if backbone else "; or load with fresh_head=True to start this head fresh"
         raise DamagedFile(
             f"{_counted(reading, steps)}, the first is {name}", where=str(reading.origin.directory),
@@ -212,8 +228,8 @@ def _account(reading: _Reading, used: set[str]) -> None:
             spare.append(name)
     if spare:
         raise DamagedFile(
-            f"{len(spare)} tensors are not part of this model, the first is {spare[0]}", where=str(origin.directory),
-            remedy=nearest(spare[0], used) or "the config is of another model",
+            f"{len(spare)} tensors are not part of this model, the first is {spare[0][:200]!r}",
+            where=str(origin.directory), remedy=nearest(spare[0], used) or "the config is of another model",
         )  # fmt: skip
 
 
