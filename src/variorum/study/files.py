@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from variorum.errors import AccessError, OverBudget
@@ -17,7 +17,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        name = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # the user's umask decides who may read
     except OSError as error:
         raise AccessError(f"cannot write ({error.strerror})", where=str(path), remedy="choose another --out") from error
     try:
@@ -33,7 +34,7 @@ def write_whole(path: Path, content: bytes) -> None:
             remedy="free space, run again",
         ) from error
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
