@@ -57,7 +57,7 @@ def claims(compared: Sequence[Arm]) -> tuple[Claim, ...]:
 def recipe(steps: int) -> Optimisation:
     """One recipe for both encoders; the rate was chosen on seeds that are not reported."""
     return Optimisation(
-        steps=steps, rate=2e-3, warmup=steps // 10, decay="linear", weight_decay=0.01, betas=(0.9, 0.98)
+        steps=steps, rate=1e-3, warmup=steps // 10, decay="linear", weight_decay=0.01, betas=(0.9, 0.98)
     )
 
 
