@@ -135,7 +135,7 @@ def test_a_tensor_that_is_not_finite(published: Path, value: float, refuse: Refu
     ("values", "said"),
     [
         ({"num_attention_heads": 5}, "5 heads do not divide a width of 32"),
-        ({"num_attention_heads": 0}, "0 heads do not divide"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0, which is not a usable size"),
         ({"hidden_size": "wide"}, "hidden_size is 'wide'"),
         ({"position_embedding_type": "relative_key"}, "only 'absolute' is implemented"),
         ({"num_hidden_layers": 4}, "tensors are missing, the first is bert.encoder.layer.3"),

@@ -228,9 +228,14 @@ def _account(reading: _Reading, used: set[str]) -> None:
             spare.append(name)
     if spare:
         raise DamagedFile(
-            f"{len(spare)} tensors are not part of this model, the first is {spare[0][:200]!r}",
+            f"{len(spare)} tensors are not part of this model, the first is {_shown(spare[0])}",
             where=str(origin.directory), remedy=nearest(spare[0], used) or "the config is of another model",
         )  # fmt: skip
+
+
+def _shown(name: str) -> str:
+    """An on-disk name as a message may hold it: escaped where a terminal would act on it, and never endless."""
+    return name if name.isprintable() and len(name) <= 200 else repr(name[:200])
 
 
 def _duplicate_of(dialect: Dialect, name: str, prefix: str) -> str:
