@@ -204,19 +204,11 @@ def _counted(reading: _Reading, steps: list[Step]) -> str:
 
 def _account(reading: _Reading, used: set[str]) -> None:
     """Every on-disk name is used, a duplicate, another head's, dropped for a reason, or refused."""
-    origin, arch = reading.origin, reading.spec.architecture
-    others: dict[str, str] = {}
-    for head in (*arch.heads, None):
-        for step in plan(reading.dialect, arch, (head,) if head else (), origin.prefix):
-            if step.ours[0].startswith(("heads.", "pooler.")):
-                others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))
-    # Two heads may have one name on disk: what stands in a place of a head that is read is that head's.
-    places = {r.disk for r in reading.dialect.heads for h in reading.heads if r.ours[0].startswith(f"heads.{h}.")}
-    others = {name: why for name, why in others.items() if not {name, name.rpartition(".")[0]} & places}
+    origin = reading.origin
+    left = [name for name in reading.disk if name not in used]
+    others = _others(reading) if left else {}
     spare = []
-    for name in reading.disk:
-        if name in used:
-            continue
+    for name in left:
         drop = next((d for d in reading.dialect.drops if re.fullmatch(d.pattern, name)), None)
         if _duplicate_of(reading.dialect, name, origin.prefix):
             origin.duplicates[name] = _duplicate_of(reading.dialect, name, origin.prefix)
@@ -231,6 +223,19 @@ def _account(reading: _Reading, used: set[str]) -> None:
             f"{len(spare)} tensors are not part of this model, the first is {_shown(spare[0])}",
             where=str(origin.directory), remedy=nearest(spare[0], used) or "the config is of another model",
         )  # fmt: skip
+
+
+def _others(reading: _Reading) -> dict[str, str]:
+    """On-disk names that belong to a head or pooler which is not read, and which."""
+    arch = reading.spec.architecture
+    others: dict[str, str] = {}
+    for head in (*arch.heads, None):
+        for step in plan(reading.dialect, arch, (head,) if head else (), reading.origin.prefix):
+            if step.ours[0].startswith(("heads.", "pooler.")):
+                others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))
+    # Two heads may have one name on disk: what stands in a place of a head that is read is that head's.
+    places = {r.disk for r in reading.dialect.heads for h in reading.heads if r.ours[0].startswith(f"heads.{h}.")}
+    return {name: why for name, why in others.items() if not {name, name.rpartition(".")[0]} & places}
 
 
 def _shown(name: str) -> str:
