@@ -8,18 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from variorum.attention.block import Block
 from variorum.attention.cache import Cache
-from variorum.attention.two_stream import Query, streams
+from variorum.attention.stack import Stack
+from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
-from variorum.parts.convolution import Convolution
-from variorum.parts.embeddings import TokenInput
 from variorum.parts.experts import balance_loss
 from variorum.parts.heads import Pooler, SequenceHead, build_head, first_real, head_loss
-from variorum.parts.norms import build_norm
-from variorum.parts.positions import build_shared
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
 from variorum.spec import architecture as spec
@@ -49,98 +44,6 @@ class Output:
     memory: list[Tensor] | None = None
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
-
-
-class Stack(nn.Module):
-    """One input and its blocks."""
-
-    def __init__(self, stack: spec.Stack, width: int) -> None:
-        super().__init__()
-        self.spec = stack
-        self.input = TokenInput(stack.input, width)
-        bidirectional = stack.mask == "bidirectional"
-        shared = build_shared(stack.positions, stack.block.attention, width, bidirectional=bidirectional)
-        if shared is not None:
-            self.positions = shared
-        self.layers = nn.ModuleList(
-            Block(stack.layer(i), width, shared, causal=not bidirectional) for i in range(stack.depth)
-        )
-        self.inserts = nn.ModuleDict({str(i): Convolution(c, width) for i, c in stack.inserts.items()})
-        self.final_norm = build_norm(stack.final_norm, width)
-
-    def share(self) -> None:
-        """Bind the parameters of shared layers to their owners'."""
-        for index, layer in enumerate(self.layers):
-            for what in ("attention", "feedforward"):
-                owner = self.layers[self.spec.owner(index, what)]
-                if owner is not layer:
-                    for part in (what, f"{what}_norms"):
-                        _bind(getattr(layer, part), getattr(owner, part))
-
-    def forward(
-        self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None = None,
-        query: Query | None = None, memory: list[Tensor] | None = None,
-        encoded: Tensor | None = None, cross_where: Where | None = None, cache: Cache | None = None,
-        backend: str = "auto",
-    ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
-        """Looked-up vectors [B, T, rank] -> states [B, T, D] (of the query stream if there is one), new memory."""
-        real = new.q_order >= 0 if new.padded else None
-        x = embedded = self.input(vectors, new.q_positions, segments, real)
-        where = new if cache is None else cache.extend(new)
-        if memory is not None:
-            where = new = _after_memory(new, memory[0].shape[1])
-            query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1]))
-        kept: list[Tensor] | None = [] if self.spec.memory or memory is not None else None
-        g, g_where = query or (None, None)
-        for index, layer in enumerate(self.layers):
-            if trace.hidden_states is not None:
-                trace.hidden_states.append(x if g is None else g)
-            if kept is not None:
-                kept.append(_last(x, memory[index] if memory else None, self.spec.memory).detach())
-            source = None if memory is None else torch.cat((memory[index], x), 1)
-            if g is not None and g_where is not None:
-                g = layer(g, g_where, g_where, trace, kv_input=x if source is None else source, backend=backend)
-            x = layer(
-                x, new, where, trace, kv_input=source, encoded=encoded, cross_where=cross_where, backend=backend,
-                slots=cache.layers[index] if cache else None, cross_slots=cache.cross[index] if cache else None,
-            )  # fmt: skip
-            if str(index) in self.inserts:
-                x = self.inserts[str(index)](x, embedded, real)
-        x = F.dropout(self.final_norm(x if g is None else g), self.spec.dropout, self.training)
-        if trace.hidden_states is not None:
-            trace.hidden_states.append(x)
-        return x, kept
-
-
-def _after_memory(new: Where, length: int) -> Where:
-    """Where the same tokens stand when ``length`` remembered ones come before them."""
-    steps = torch.arange(length, device=new.q_order.device)
-    keys = {}
-    for name in ("positions", "order"):
-        own = {side: getattr(new, f"{side}_{name}") for side in "qk"}
-        shifted = {side: torch.where(at >= 0, at + length, at) for side, at in own.items()}
-        keys[f"k_{name}"] = torch.cat((steps.expand(len(shifted["k"]), -1), shifted["k"]), 1)
-        keys[f"q_{name}"] = shifted["q"]
-    segments = new.k_segments
-    if segments is not None:
-        keys["k_segments"] = torch.cat((segments.new_zeros(len(segments), length), segments), 1)
-    allowed = new.allowed
-    if allowed is not None:
-        allowed = F.pad(allowed, (length, 0), value=True)
-    return dataclasses.replace(new, **keys, allowed=allowed, padded=True, memo={})
-
-
-def _last(x: Tensor, old: Tensor | None, length: int) -> Tensor:
-    joined = x if old is None else torch.cat((old, x), 1)
-    return joined[:, max(0, joined.shape[1] - length) :] if length else joined
-
-
-def _bind(module: nn.Module, owner: nn.Module) -> None:
-    """Make every parameter of ``module`` the very parameter of ``owner``."""
-    for (name, part), (_, other) in zip(module.named_modules(), owner.named_modules(), strict=True):
-        del name
-        for key in part._parameters:
-            part._parameters[key] = other._parameters[key]
 
 
 class Model(nn.Module):

@@ -26,6 +26,7 @@ CLASSES = {
     "question_answering": "ForQuestionAnswering",
 }
 LABELS = {"sequence_classification": 3, "token_classification": 5}
+TASKS = ("sequence_classification", "token_classification", "question_answering")
 POOLED = ("sequence_classification", "next_sentence")
 
 FIRST_COLUMN = "reads the first column, which holds padding"

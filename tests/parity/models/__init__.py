@@ -1,0 +1,1 @@
+"""One file per lineage: its tiny oracle models, as `TINY`."""

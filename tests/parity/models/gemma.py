@@ -1,0 +1,31 @@
+"""The tiny oracle models of Gemma."""
+
+from __future__ import annotations
+
+from tests.parity.case import Tiny
+from tests.parity.models.llama import LLAMA
+
+GEMMA3 = {
+    **LLAMA,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "head_dim": 10,
+    "query_pre_attn_scalar": 7,
+    "sliding_window": 5,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1_000_000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+    },
+}
+
+TINY = (
+    Tiny(
+        name="gemma3",
+        system="gemma-3",
+        oracle="Gemma3",
+        heads=("causal_lm", "sequence_classification"),
+        config=GEMMA3,
+        classes={"sequence_classification": "Gemma3TextForSequenceClassification"},
+        pools="last real",
+    ),
+)

@@ -1,0 +1,28 @@
+"""The tiny oracle models of XLNet."""
+
+from __future__ import annotations
+
+from tests.parity.case import TASKS, Tiny
+
+TINY = (
+    Tiny(
+        name="xlnet",
+        system="xlnet",
+        oracle="XLNet",
+        heads=("permutation_lm", *TASKS),
+        config={
+            "d_model": 48,
+            "n_layer": 4,
+            "n_head": 4,
+            "d_inner": 53,
+            "mem_len": 9,
+            "pad_token_id": 5,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+        classes={"question_answering": "XLNetForQuestionAnsweringSimple"},
+        segments=3,
+        pools="last",
+        extra={"permutation_lm": ("memory", "two_stream")},
+    ),
+)
