@@ -71,8 +71,7 @@ class Model(nn.Module):
             self.decoder = Stack(arch.decoder, arch.width)
         if arch.pooler is not None and wants_pooler(arch, heads):
             self.pooler = Pooler(arch.pooler, arch.width)
-        vocab = arch.main.input.vocab
-        self.heads = nn.ModuleDict({name: build_head(arch.heads[name], arch.width, vocab) for name in heads})
+        self.heads = nn.ModuleDict({name: build_head(arch.heads[name], arch.width, arch.vocab) for name in heads})
         self.bind()
 
     def bind(self) -> None:
@@ -80,8 +79,9 @@ class Model(nn.Module):
         arch = self.spec.architecture
         for name, stack in arch.stacks.items():
             getattr(self, name).share()
-            if stack.input.tie is not None:
-                self.get_submodule(f"{name}.input.table").register_parameter("weight", self._table(stack.input.tie))
+            tie = getattr(stack.input, "tie", None)
+            if tie is not None:
+                self.get_submodule(f"{name}.input.table").register_parameter("weight", self._table(tie))
         for name, head in self.heads.items():
             tie = getattr(arch.heads[name], "tie", None)
             if tie is not None:
@@ -96,12 +96,18 @@ class Model(nn.Module):
             yield name, self.get_parameter(name)
 
     @property
+    def _reads(self) -> str:
+        """What its first stack reads."""
+        return next(iter(self.spec.architecture.stacks.values())).input.reads
+
+    @property
     def is_decoder(self) -> bool:
         """Whether it writes left to right."""
         return self.spec.architecture.decoder is not None
 
     def forward(
         self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None,
+        input_features: Tensor | None = None, pixel_values: Tensor | None = None,
         attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None, perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
@@ -112,6 +118,8 @@ class Model(nn.Module):
 
         Args:
             input_ids: int64 [B, T], or ``inputs_embeds`` [B, T, rank].
+            input_features: log-mel spectrograms [B, mels, frames]; pixel_values: images [B, channels, side, side];
+                for models that read these instead of ids.
             attention_mask: 1 at real tokens, [B, T]; also left-padded. Positions follow it unless given.
             token_type_ids: segments [B, T].
             perm_mask: 1 where token i may not see token j, [B, T, T]; with ``target_mapping`` [B, P, T] the query
@@ -126,17 +134,19 @@ class Model(nn.Module):
         """
         arch = self.spec.architecture
         self._refuse(token_type_ids=token_type_ids, perm_mask=perm_mask, target_mapping=target_mapping, memory=memory,
-                     decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask)  # fmt: skip
+                     decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask,
+                     input_ids=input_ids, input_features=input_features, pixel_values=pixel_values)  # fmt: skip
+        read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
         trace = self._trace(output_hidden_states, output_attentions, labels)
         encoded: Tensor | None = None
         memory_out = None
         if arch.encoder is None:
-            x, new = self._write(input_ids, inputs_embeds, attention_mask, position_ids, None, None, cache, trace)
+            x, new = self._write(read, inputs_embeds, attention_mask, position_ids, None, None, cache, trace)
         elif cache is not None and cache.encoded is not None:
             encoded, order = cache.encoded, cache.encoded_order
         else:
             x, new, memory_out = self._encode(
-                input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
+                read, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
                 memory, trace,
             )  # fmt: skip
             encoded, order = x, new.k_order
@@ -198,10 +208,10 @@ class Model(nn.Module):
     def _refuse(self, **given: object) -> None:
         arch = self.spec.architecture
         encoder = arch.encoder
-        two_stream = encoder is not None and encoder.input.query_vector
-        relative_segments = encoder is not None and getattr(encoder.positions, "segments", False)
+        two_stream = getattr(getattr(encoder, "input", None), "query_vector", False)
+        relative_segments = getattr(getattr(encoder, "positions", None), "segments", False)
         takes = {
-            "token_type_ids": encoder is not None and (encoder.input.segments > 0 or relative_segments),
+            "token_type_ids": relative_segments or getattr(getattr(encoder, "input", None), "segments", 0) > 0,
             "perm_mask": two_stream,
             "target_mapping": two_stream,
             "memory": two_stream or bool(arch.main.memory),
@@ -209,13 +219,17 @@ class Model(nn.Module):
             "decoder_attention_mask": encoder is not None and arch.decoder is not None,
         }
         for name, value in given.items():
-            if value is not None and not takes[name]:
+            if value is not None and not takes.get(name, name == self._reads):
                 raise UsageError(f"{self.spec.name} takes no {name}", remedy="leave it out")
 
     def _vectors(self, stack: Stack, ids: Tensor | None, embeds: Tensor | None) -> Tensor:
-        if (ids is None) == (embeds is None):
-            raise UsageError("a model needs ids or vectors", remedy="give input_ids or inputs_embeds, not both")
-        return stack.input.table(ids) if embeds is None else embeds
+        if ids is not None and embeds is None:
+            return stack.input.look(ids)
+        if embeds is not None and ids is None:
+            return embeds
+        raise UsageError(
+            "a model needs something to read", remedy=f"give {stack.spec.input.reads} or inputs_embeds, not both"
+        )
 
     def _where(
         self, stack: spec.Stack, ids: Tensor | None, vectors: Tensor, mask: Tensor | None,
@@ -229,7 +243,7 @@ class Model(nn.Module):
         if position_ids is not None:
             positions = position_ids
         elif ids is not None and getattr(stack.input.positions, "count", "mask") == "ids":
-            positions = order_from_mask(ids.ne(stack.input.pad_id or 0), length, device)
+            positions = order_from_mask(ids.ne(stack.tokens.pad_id or 0), length, device)
         return Where(
             positions, positions, order, order, q_segments=segments, k_segments=segments, padded=mask is not None
         )
@@ -259,7 +273,8 @@ class Model(nn.Module):
         if perm_mask is None and targets is None:
             x, kept = self.encoder(vectors, where, trace, segments=segments, memory=memory, backend=self.backend)
             return x, where, kept
-        content, query = streams(where, perm_mask, targets, self.encoder.input.query_vector, len(vectors))
+        start = self.get_parameter("encoder.input.query_vector")
+        content, query = streams(where, perm_mask, targets, start, len(vectors))
         x, kept = self.encoder(
             vectors, content, trace, segments=segments, memory=memory, backend=self.backend, query=query
         )
@@ -267,7 +282,7 @@ class Model(nn.Module):
 
     def _shifted(self, labels: Tensor | None) -> Tensor:
         """Decoder inputs from labels: the start token, then the labels without their last; -100 becomes padding."""
-        inputs = self.spec.architecture.main.input
+        inputs = self.spec.architecture.main.tokens
         if labels is None or inputs.start_id is None:
             raise UsageError("an encoder-decoder needs decoder_input_ids or labels", remedy="give one of them")
         start = labels.new_full((len(labels), 1), inputs.start_id)

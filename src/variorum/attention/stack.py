@@ -12,7 +12,7 @@ from variorum.attention.block import Block
 from variorum.attention.cache import Cache
 from variorum.attention.two_stream import Query
 from variorum.parts.convolution import Convolution
-from variorum.parts.embeddings import TokenInput
+from variorum.parts.embeddings import build_input
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import build_shared
 from variorum.parts.trace import Trace
@@ -26,7 +26,7 @@ class Stack(nn.Module):
     def __init__(self, stack: spec.Stack, width: int) -> None:
         super().__init__()
         self.spec = stack
-        self.input = TokenInput(stack.input, width)
+        self.input = build_input(stack.input, width)
         bidirectional = stack.mask == "bidirectional"
         shared = build_shared(stack.positions, stack.block.attention, width, bidirectional=bidirectional)
         if shared is not None:

@@ -117,7 +117,7 @@ def _tokenizer(root: Path, spec: Spec) -> Any:
         return None
     tokenizer = load_tokenizer(root)
     try:
-        check_vocabulary(tokenizer, spec.architecture.main.input.vocab)
+        check_vocabulary(tokenizer, spec.architecture.vocab)
     except DamagedFile as error:
         raise DamagedFile(f"{error.what} ({error.where})", where=str(root), remedy=error.remedy) from error
     return tokenizer

@@ -99,7 +99,7 @@ def _inputs(model: Model, text: str | None, ids: str | None) -> dict[str, Tensor
         row = [int(word) for word in str(ids).replace(",", " ").split()]
     except ValueError:
         raise UsageError(f"--ids {ids!r} are not numbers", remedy="write them as 5,6,7") from None
-    vocab = model.spec.architecture.main.input.vocab
+    vocab = model.spec.architecture.vocab
     if not row or not all(0 <= one < vocab for one in row):
         raise UsageError("--ids are none, or beyond the vocabulary", remedy=f"they run from 0 to {vocab - 1:,}")
     return {"input_ids": torch.tensor([row], device=next(model.parameters()).device)}

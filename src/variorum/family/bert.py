@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from variorum.spec.architecture import Architecture, Block, Pooler, Sharing, Stack, TokenInput, post
+from variorum.spec.architecture import Architecture, Block, Pooler, Sharing, Stack, post
 from variorum.spec.attention import ALL_PROJECTIONS, Attention
 from variorum.spec.feedforward import MLP
 from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.inputs import TokenInput
 from variorum.spec.model import COMPRESSION, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Model, Size
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Learned

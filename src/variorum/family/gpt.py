@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from variorum.spec.architecture import Architecture, Block, Init, Stack, TokenInput, pre
+from variorum.spec.architecture import Architecture, Block, Init, Stack, pre
 from variorum.spec.attention import ALL_PROJECTIONS, Attention
 from variorum.spec.feedforward import MLP, Experts, GatedMLP, SoftmaxRouter
 from variorum.spec.heads import SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.inputs import TokenInput
 from variorum.spec.model import MECHANISM, POSITIONS, TOKENIZER, TRAINING, Change, Model, Size
 from variorum.spec.norms import LayerNorm, RMSNorm
 from variorum.spec.positions import Learned, Llama3Scaling, Rotary

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from variorum.spec.architecture import Architecture, Block, Init, Stack, TokenInput, pre
+from variorum.spec.architecture import Architecture, Block, Init, Stack, pre
 from variorum.spec.attention import Attention
 from variorum.spec.feedforward import MLP, GatedMLP
 from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.inputs import TokenInput
 from variorum.spec.model import MECHANISM, TRAINING, Change, Model, Size
 from variorum.spec.norms import RMSNorm
 from variorum.spec.positions import RelativeBuckets

@@ -168,7 +168,7 @@ def _written(model: Model, text: str, target: str | None) -> tuple[Side, Tensor]
     if target is None:
         target = write(model, [text])[0].text
     encoding = tokenizer.encode(target, specials=False)
-    start = model.spec.architecture.main.input.start_id or 0
+    start = model.spec.architecture.main.tokens.start_id or 0
     ids = torch.tensor([[start, *encoding.ids]], device=next(model.parameters()).device)
     return Side(target, [tokenizer.id_to_token(start), *encoding.tokens], [(0, 0), *encoding.offsets]), ids
 

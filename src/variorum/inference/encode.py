@@ -89,12 +89,12 @@ def tensors(model: Model, batch: Any) -> dict[str, Tensor]:
     device = next(model.parameters()).device
     encoder = model.spec.architecture.encoder
     given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-    if encoder is not None and (encoder.input.segments > 1 or getattr(encoder.positions, "segments", False)):
+    if encoder is not None and (encoder.tokens.segments > 1 or getattr(encoder.positions, "segments", False)):
         given["token_type_ids"] = batch.token_type_ids
     found = {name: torch.as_tensor(value, device=device).long() for name, value in given.items()}
     if encoder is not None and model.is_decoder:
         # Reading needs one step of the decoder; what it writes is not looked at.
-        start = model.spec.architecture.main.input.start_id or 0
+        start = model.spec.architecture.main.tokens.start_id or 0
         found["decoder_input_ids"] = torch.full((len(batch.input_ids), 1), start, device=device)
     return found
 

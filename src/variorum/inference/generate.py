@@ -168,7 +168,7 @@ def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -
         raise UsageError("an empty prompt gives nothing to continue", remedy="give at least one token")
     cache = Cache(model.spec.architecture.main.depth) if use_cache else None
     if writes:
-        start = model.spec.architecture.main.input.start_id
+        start = model.spec.architecture.main.tokens.start_id
         written = torch.full((len(prompts), 1), start or 0, device=device)
         fresh = written
         while True:

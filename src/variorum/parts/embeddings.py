@@ -1,4 +1,4 @@
-"""Token ids to vectors."""
+"""What a stack reads as vectors: token ids, patches of an image, frames of a sound."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
+from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import sinusoids
-from variorum.spec import architecture as spec
+from variorum.spec import inputs as spec
 from variorum.spec.positions import Learned, Sinusoidal
 
 
@@ -30,6 +31,10 @@ class TokenInput(nn.Module):
         if inputs.query_vector:
             self.query_vector = nn.Parameter(torch.empty(width))
 
+    def look(self, data: Tensor) -> Tensor:
+        """Ids [B, T] -> their rows of the table [B, T, rank]."""
+        return self.table(data)
+
     def forward(
         self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
     ) -> Tensor:
@@ -39,24 +44,102 @@ class TokenInput(nn.Module):
         if inputs.segments:
             kinds = torch.zeros_like(positions) if segments is None else segments
             x = x + self.segments(kinds)
-        if isinstance(inputs.positions, Learned):
-            x = x + self.positions(self._rows(inputs.positions, positions))
-        elif isinstance(inputs.positions, Sinusoidal):
-            halves = inputs.positions.layout == "halves"
-            x = x + sinusoids(positions, x.shape[-1], inputs.positions.base, halves=halves, dtype=x.dtype)
-        x = self.norm(x)
+        x = self.norm(_placed(x, inputs.positions, getattr(self, "positions", None), positions))
         if inputs.mask_padding and real is not None:
             x = x * real[..., None]
         return self.project(F.dropout(x, inputs.dropout, self.training))
 
-    def _rows(self, learned: Learned, positions: Tensor) -> Tensor:
-        # A padded slot stands at -1: the row before the first, which is RoBERTa's for padding, or row 0.
-        rows = (positions + learned.offset).clamp(min=0)
-        longest = int(rows.max()) + 1 if rows.numel() else 0
-        if longest > learned.rows:
-            usable = learned.rows - learned.offset
-            raise UsageError(
-                f"text of {longest - learned.offset} tokens is longer than the {usable} this model takes",
-                remedy="shorten it, or split it into windows",
-            )
-        return rows
+
+class PatchInput(nn.Module):
+    """Images [B, C, side, side] -> [B, 1 + patches, D], the learned first vector in front."""
+
+    def __init__(self, inputs: spec.PatchInput, width: int) -> None:
+        super().__init__()
+        self.spec = inputs
+        self.first = nn.Parameter(torch.empty(width))
+        self.patches = nn.Conv2d(inputs.channels, width, inputs.patch, stride=inputs.patch)
+        if isinstance(inputs.positions, Learned):
+            self.positions = nn.Embedding(inputs.positions.rows, width)
+
+    def look(self, data: Tensor) -> Tensor:
+        """Pixels [B, C, side, side] -> one vector each for the image and its patches, [B, T, D].
+
+        Raises:
+            UsageError: an image of another size or number of channels.
+        """
+        wanted = (self.spec.channels, self.spec.image, self.spec.image)
+        if tuple(data.shape[1:]) != wanted:
+            shown = " × ".join(map(str, data.shape[1:]))
+            raise UsageError(f"an image of {shown}", remedy=f"this model reads {' × '.join(map(str, wanted))}")
+        x = self.patches(data).flatten(2).transpose(1, 2)
+        return torch.cat((self.first.expand(len(x), 1, -1), x), 1)
+
+    def forward(
+        self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
+    ) -> Tensor:
+        """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
+        x = _placed(vectors, self.spec.positions, getattr(self, "positions", None), positions)
+        return F.dropout(x, self.spec.dropout, self.training)
+
+
+class MelInput(nn.Module):
+    """Log-mel spectrograms [B, mels, frames] -> [B, frames / 2, D]."""
+
+    def __init__(self, inputs: spec.MelInput, width: int) -> None:
+        super().__init__()
+        self.spec, self.activation = inputs, ACTIVATIONS[inputs.activation]
+        edge = inputs.kernel // 2
+        self.conv1 = nn.Conv1d(inputs.mels, width, inputs.kernel, padding=edge)
+        self.conv2 = nn.Conv1d(width, width, inputs.kernel, padding=edge, stride=2)
+        if isinstance(inputs.positions, Learned):
+            self.positions = nn.Embedding(inputs.positions.rows, width)
+
+    def look(self, data: Tensor) -> Tensor:
+        """Spectrograms [B, mels, frames] -> [B, T, D].
+
+        Raises:
+            UsageError: another number of bands.
+        """
+        if data.dim() != 3 or data.shape[1] != self.spec.mels:
+            shown = " × ".join(map(str, data.shape))
+            raise UsageError(f"features of {shown}", remedy=f"this model reads batch × {self.spec.mels} × frames")
+        return self.activation(self.conv2(self.activation(self.conv1(data)))).transpose(1, 2)
+
+    def forward(
+        self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
+    ) -> Tensor:
+        """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
+        x = vectors if self.spec.scale is None else vectors * torch.tensor(self.spec.scale, dtype=vectors.dtype)
+        x = _placed(x, self.spec.positions, getattr(self, "positions", None), positions)
+        return F.dropout(x, self.spec.dropout, self.training)
+
+
+def build_input(inputs: spec.AnyInput, width: int) -> TokenInput | PatchInput | MelInput:
+    """The module for an input spec."""
+    if isinstance(inputs, spec.TokenInput):
+        return TokenInput(inputs, width)
+    return PatchInput(inputs, width) if isinstance(inputs, spec.PatchInput) else MelInput(inputs, width)
+
+
+def _placed(x: Tensor, scheme: Learned | Sinusoidal | None, table: nn.Module | None, positions: Tensor) -> Tensor:
+    """``x`` [B, T, D] with its positions [B or 1, T] added, from the table or computed."""
+    if isinstance(scheme, Learned):
+        assert table is not None
+        return x + table(_rows(scheme, positions))
+    if isinstance(scheme, Sinusoidal):
+        halves = scheme.layout == "halves"
+        return x + sinusoids(positions, x.shape[-1], scheme.base, halves=halves, dtype=x.dtype)
+    return x
+
+
+def _rows(learned: Learned, positions: Tensor) -> Tensor:
+    # A padded slot stands at -1: the row before the first, which is RoBERTa's for padding, or row 0.
+    rows = (positions + learned.offset).clamp(min=0)
+    longest = int(rows.max()) + 1 if rows.numel() else 0
+    if longest > learned.rows:
+        usable = learned.rows - learned.offset
+        raise UsageError(
+            f"text of {longest - learned.offset} tokens is longer than the {usable} this model takes",
+            remedy="shorten it, or split it into windows",
+        )
+    return rows

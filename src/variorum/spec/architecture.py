@@ -6,25 +6,34 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
+from variorum.errors import UsageError
 from variorum.spec.attention import AnyAttention, Attention
 from variorum.spec.feedforward import Activation, AnyFeedForward
 from variorum.spec.heads import Head
+from variorum.spec.inputs import AnyInput, TokenInput
 from variorum.spec.norms import Norm
 from variorum.spec.part import Part, part, seen, table
 from variorum.spec.paths import replaced
-from variorum.spec.positions import AttentionPositions, Learned, Sinusoidal
+from variorum.spec.positions import AttentionPositions
 
-Place = Literal["before", "after", "join"]
+Place = Literal["before", "after", "join", "shared"]
 
 
 @part
 class Layout(Part):
-    """Where the block's norm sits around each sublayer f: x -> join(x + after(f(before(x))))."""
+    """Where the block's norm sits around each sublayer f: x -> join(x + after(f(before(x)))).
+
+    In ``order`` "parallel" all sublayers read the block's input, and their outputs are added to it together; "shared"
+    then reads what the sublayer before read, without a norm of its own. ``residual`` "normed" carries on before(x)
+    in place of x (an option of BLOOM's).
+    """
 
     norm: Norm = seen(by="forward")
-    attention: tuple[Place, ...] = seen(by="load")
-    cross: tuple[Place, ...] = seen(by="load")
-    feedforward: tuple[Place, ...] = seen(by="load")
+    attention: tuple[Place, ...] = seen(by="forward")
+    cross: tuple[Place, ...] = seen(by="forward")
+    feedforward: tuple[Place, ...] = seen(by="forward")
+    order: Literal["serial", "parallel"] = seen(by="forward", default="serial")
+    residual: Literal["input", "normed"] = seen(by="forward", default="input")
 
 
 def post(norm: Norm) -> Layout:
@@ -41,6 +50,12 @@ def sandwich(norm: Norm) -> Layout:
     """x -> x + norm(f(norm(x))), as Gemma 2 and 3 do."""
     both: tuple[Place, ...] = ("before", "after")
     return Layout(norm=norm, attention=both, cross=both, feedforward=both)
+
+
+def parallel(norm: Norm, *, shared: bool = False) -> Layout:
+    """x -> x + f(norm(x)) + g(norm(x)): two norms as in GPT-NeoX, or one (GPT-J, PaLM, Falcon-7B)."""
+    beside: tuple[Place, ...] = ("shared",) if shared else ("before",)
+    return Layout(norm=norm, attention=("before",), cross=beside, feedforward=beside, order="parallel")
 
 
 @part
@@ -108,37 +123,13 @@ class Convolution(Part):
 
 
 @part
-class TokenInput(Part):
-    """Token ids to vectors: table, positions, segments, scale, norm, projection, in that order.
-
-    ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
-    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa), which a
-    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the
-    learned start of XLNet's query stream, which must not see the token it predicts.
-    """
-
-    vocab: int = seen(by="load")
-    rank: int | None = seen(by="load", default=None)
-    segments: int = seen(by="load", default=0)
-    positions: Learned | Sinusoidal | None = seen(by="forward", default=None)
-    scale: float | None = seen(by="forward", default=None)
-    norm: Norm | None = seen(by="forward", default=None)
-    tie: str | None = seen(by="load", default=None)
-    mask_padding: bool = seen(by="forward", default=False)
-    pad_id: int | None = seen(by="loss", default=0)
-    start_id: int | None = seen(by="loss", default=None)
-    query_vector: bool = seen(by="load", default=False)
-    dropout: float = seen(by="training", default=0.0)
-
-
-@part
 class Stack(Part):
     """``depth`` blocks on one input. ``pattern`` says which layers differ, ``inserts`` what follows a layer.
 
     ``memory`` is the number of past positions whose hidden states are kept (Transformer-XL, XLNet).
     """
 
-    input: TokenInput = seen(by="load")
+    input: AnyInput = seen(by="load")
     depth: int = seen(by="forward")
     block: Block = seen(by="load")
     pattern: tuple[At, ...] = seen(by="forward", default=())
@@ -149,6 +140,17 @@ class Stack(Part):
     final_norm: Norm | None = seen(by="forward", default=None)
     memory: int = seen(by="cache", default=0)
     dropout: float = seen(by="training", default=0.0)
+
+    @property
+    def tokens(self) -> TokenInput:
+        """The input of a stack that reads token ids.
+
+        Raises:
+            UsageError: this one reads something else.
+        """
+        if isinstance(self.input, TokenInput):
+            return self.input
+        raise UsageError(f"this model reads {self.input.reads}, not token ids", remedy="take a model of text")
 
     def layer(self, index: int) -> Layer:
         """Layer ``index`` with every pattern rule applied, in order."""
@@ -205,3 +207,8 @@ class Architecture(Part):
     def main(self) -> Stack:
         """The stack whose hidden states the heads read."""
         return self.decoder or self.encoder  # type: ignore[return-value]
+
+    @property
+    def vocab(self) -> int:
+        """Tokens that the heads may score; 0 where the main stack reads none."""
+        return getattr(self.main.input, "vocab", 0)

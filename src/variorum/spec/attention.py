@@ -19,7 +19,7 @@ class Attention(Part):
     share key head h. ``bias`` lists the projections that carry one. ``scale`` multiplies the scores (``None``:
     1/sqrt(head_dim)). ``window`` W shows the last W keys, self included, under a causal mask, and keys at distance
     <= W/2 under a bidirectional one. ``qk_norm`` normalises each query and key head before rotation. ``softcap`` c
-    bends scores to c·tanh(s/c).
+    bends scores to c·tanh(s/c). ``clip`` c holds every projected query, key and value within [-c, c] (MPT).
     """
 
     heads: int = seen(by="load")
@@ -30,6 +30,7 @@ class Attention(Part):
     window: int | None = seen(by="forward", default=None)
     qk_norm: Norm | None = seen(by="forward", default=None)
     softcap: float | None = seen(by="forward", default=None)
+    clip: float | None = seen(by="forward", default=None)
     dropout: float = seen(by="training", default=0.0)
 
     @property

@@ -12,6 +12,7 @@ from variorum.spec.architecture import Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import Experts, SigmoidRouter
 from variorum.spec.heads import Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.inputs import PatchInput, TokenInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.paths import leaves
@@ -144,19 +145,20 @@ def experts(model: Model) -> Found:
 def ties(model: Model) -> Found:
     """Ties to no table, or to one of another shape."""
     arch = model.architecture
-    tied = [(f"{at}.input", stack.input.tie, (stack.input.vocab, stack.input.rank or arch.width))
-            for at, stack in _stacks(model)]  # fmt: skip
+    tables = {name: stack.tokens for name, stack in arch.stacks.items() if isinstance(stack.input, TokenInput)}
+    tied = [(f"architecture.{name}.input", table.tie, (table.vocab, table.rank or arch.width))
+            for name, table in tables.items()]  # fmt: skip
     for name, head in arch.heads.items():
         if isinstance(head, VocabularyHead) and arch.stacks:
             inner = (head.transform.width if head.transform else None) or arch.width
-            tied.append((f"architecture.heads.{name}", head.tie, (arch.main.input.vocab, inner)))
+            tied.append((f"architecture.heads.{name}", head.tie, (arch.vocab, inner)))
     for at, target, shape in tied:
         if target is None:
             continue
-        owner = arch.stacks.get(target.removesuffix(".input.table"))
-        if owner is None or owner.input.tie is not None or not target.endswith(".input.table"):
+        owner = tables.get(target.removesuffix(".input.table"))
+        if owner is None or owner.tie is not None or not target.endswith(".input.table"):
             yield f"{at}.tie", f"{target} is no table of its own"
-        elif (own := (owner.input.vocab, owner.input.rank or arch.width)) != shape:
+        elif (own := (owner.vocab, owner.rank or arch.width)) != shape:
             yield f"{at}.tie", f"{shape[0]:,} × {shape[1]} tied to {own[0]:,} × {own[1]}"
 
 
@@ -233,13 +235,35 @@ def rows(model: Model) -> Found:
             yield f"{at}.input.positions.rows", f"{table.rows} rows with an offset of {table.offset}"
 
 
+def inputs(model: Model) -> Found:
+    """Inputs that a stack cannot read: a decoder of images, patches that do not tile, a table of another length."""
+    arch = model.architecture
+    if arch.decoder is not None and not isinstance(arch.decoder.input, TokenInput):
+        yield "architecture.decoder.input", f"a decoder of {arch.decoder.input.reads}"
+    for at, stack in _stacks(model):
+        source = stack.input
+        if isinstance(source, PatchInput):
+            if source.image % source.patch:
+                yield f"{at}.input.patch", f"patches of {source.patch} in an image of {source.image}"
+            elif isinstance(source.positions, Learned) and source.positions.rows != source.length:
+                yield f"{at}.input.positions.rows", f"{source.positions.rows} rows for {source.length} vectors"
+
+
+def words(model: Model) -> Found:
+    """Heads over a vocabulary that no token of the main stack comes from."""
+    arch = model.architecture
+    for name, head in arch.heads.items():
+        if isinstance(head, VocabularyHead) and arch.stacks and not arch.vocab:
+            yield f"architecture.heads.{name}", f"scores over words from {arch.main.input.reads}"
+
+
 def ids(model: Model) -> Found:
     """Special ids outside the vocabulary."""
     for at, stack in _stacks(model):
         for name in ("pad_id", "start_id"):
-            value = getattr(stack.input, name)
-            if value is not None and not 0 <= value < stack.input.vocab:
-                yield f"{at}.input.{name}", f"id {value} in a vocabulary of {stack.input.vocab:,}"
+            value, vocab = getattr(stack.input, name, None), getattr(stack.input, "vocab", 0)
+            if value is not None and not 0 <= value < vocab:
+                yield f"{at}.input.{name}", f"id {value} in a vocabulary of {vocab:,}"
 
 
 def starts(model: Model) -> Found:
@@ -248,7 +272,7 @@ def starts(model: Model) -> Found:
     if arch.encoder is None or arch.decoder is None:
         return
     for name, what in (("start_id", "no start token"), ("pad_id", "no padding token")):
-        if getattr(arch.decoder.input, name) is None:
+        if getattr(arch.decoder.input, name, None) is None:
             yield f"architecture.decoder.input.{name}", what
 
 
@@ -305,7 +329,7 @@ def two_streams(model: Model) -> Found:
         yield "", f"{model.name} is not an encoder"
     elif not isinstance(encoder.positions, RecurrentRelative):
         yield "architecture.encoder.positions", f"{model.name} has other positions"
-    elif not encoder.input.query_vector:
+    elif not getattr(encoder.input, "query_vector", False):
         yield "architecture.encoder.input.query_vector", f"{model.name} has no query vector"
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from variorum.spec.architecture import Architecture, Layer, Layout, Stack, TokenInput
+from variorum.spec.architecture import Architecture, Layer, Layout, Stack
 from variorum.spec.attention import AnyAttention, LatentAttention
 from variorum.spec.feedforward import MLP, AnyFeedForward, Experts, GatedMLP, SigmoidRouter
 from variorum.spec.heads import Head, SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.norms import LayerNorm, Norm
 from variorum.spec.positions import Disentangled, Learned, RecurrentRelative, RelativeBuckets
 
@@ -69,7 +70,23 @@ def _stack(stack: Stack, width: int) -> Tensors:
     yield from _under("final_norm", _norm(stack.final_norm, width))
 
 
-def _input(inputs: TokenInput, width: int) -> Tensors:
+def _input(inputs: AnyInput, width: int) -> Tensors:
+    if isinstance(inputs, TokenInput):
+        yield from _token_input(inputs, width)
+        return
+    if isinstance(inputs, PatchInput):
+        yield "first", (width,)
+        yield "patches.weight", (width, inputs.channels, inputs.patch, inputs.patch)
+        yield "patches.bias", (width,)
+    else:
+        for name, fan_in in (("conv1", inputs.mels), ("conv2", width)):
+            yield f"{name}.weight", (width, fan_in, inputs.kernel)
+            yield f"{name}.bias", (width,)
+    if isinstance(inputs.positions, Learned):
+        yield "positions.weight", (inputs.positions.rows, width)
+
+
+def _token_input(inputs: TokenInput, width: int) -> Tensors:
     rank = inputs.rank or width
     if inputs.tie is None:
         yield "table.weight", (inputs.vocab, rank)
@@ -189,7 +206,7 @@ def _head(head: Head, arch: Architecture) -> Tensors:
     yield from _transform(head.transform, arch.width)
     width = head.transform.width or arch.width if head.transform else arch.width
     if isinstance(head, VocabularyHead):
-        vocab = arch.main.input.vocab
+        vocab = arch.vocab
         if head.tie is None:
             yield "project.weight", (vocab, width)
         if head.bias:

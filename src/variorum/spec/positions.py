@@ -127,4 +127,17 @@ class RecurrentRelative(Part):
     segments: bool = seen(by="load", default=False)
 
 
-AttentionPositions = Rotary | RelativeBuckets | Disentangled | RecurrentRelative
+@part
+class Alibi(Part):
+    """-m·|i-j| added to the scores, one fixed slope m a head and nothing learned (Press et al. 2021).
+
+    Head h of H = 2^n has m = 2^(-``max_bias``·h/H). Other H take the slopes of the power of two below, then every
+    second one of the power above. ``scaled`` adds it before the attention scale, which then shrinks it too (Falcon).
+    Positions are those of real tokens, so padding moves nothing.
+    """
+
+    max_bias: float = seen(by="forward", default=8.0)
+    scaled: bool = seen(by="forward", default=False)
+
+
+AttentionPositions = Rotary | RelativeBuckets | Alibi | Disentangled | RecurrentRelative

@@ -97,6 +97,10 @@ RULES = (
            "give encoder and cross-attention together, or neither", c.crossing),
     _build("position-rows", "the rows before position 0 are part of the table", "give more rows than the offset",
            c.rows),
+    _build("input-shape", "a decoder writes tokens; patches cut an image without rest, and each has its position",
+           "read images in an encoder, with (image / patch)² + 1 rows", c.inputs),
+    _build("word-scores", "a head over the vocabulary scores the tokens that its stack reads",
+           "take a SequenceHead or TokenHead", c.words),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
     _build("start-id", "a decoder beside an encoder reads the labels one step late: it begins with one token, and"
            " reads another where a label is left out", "set decoder.input.start_id and pad_id", c.starts),
@@ -216,7 +220,7 @@ def head_dim(width: int, heads: int, *, where: str = "") -> int:
 
 
 def _vocab(model: Model) -> list[int]:
-    return [stack.input.vocab for stack in model.architecture.stacks.values()]
+    return [getattr(stack.input, "vocab", 0) for stack in model.architecture.stacks.values()]
 
 
 def _questions(model: Model, measure: Measure) -> tuple[object, ...]:

@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from variorum.spec.architecture import Architecture, Layer, Stack, TokenInput
+from variorum.spec.architecture import Architecture, Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import MLP, Experts, GatedMLP
 from variorum.spec.heads import Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.norms import Norm
 from variorum.spec.positions import AttentionPositions, Disentangled, Learned, RecurrentRelative, RelativeBuckets
@@ -154,7 +155,28 @@ def _stack(at: str, stack: Stack, scene: Scene) -> Rows:
     yield Named(at, stream, written=False)
 
 
-def _input(at: str, inputs: TokenInput, scene: Scene) -> Rows:
+def _input(at: str, inputs: AnyInput, scene: Scene) -> Rows:
+    if isinstance(inputs, TokenInput):
+        yield from _token_input(at, inputs, scene)
+        return
+    stream = (*scene.lead, scene.width)
+    if isinstance(inputs, PatchInput):
+        side, p = inputs.image // inputs.patch, Axis(f"{inputs.channels}·P²", inputs.channels * inputs.patch**2)
+        patches = (scene.batch, Axis("side", side), Axis("side", side))
+        cut = _linear(f"{at}.patches", patches, p, scene.width)
+        yield cut._replace(axes=(scene.batch, scene.width, *patches[1:]))
+    else:
+        frames = Axis(f"2·{scene.tokens.letters}", 2 * scene.tokens.size)
+        for name, length, fan in (("conv1", frames, Axis("M", inputs.mels)), ("conv2", scene.tokens, scene.width)):
+            wide = Axis(f"{inputs.kernel}·{fan.letters}", inputs.kernel * fan.size)
+            conv = _linear(f"{at}.{name}", (scene.batch, length), wide, scene.width)
+            yield conv._replace(axes=(scene.batch, scene.width, length))
+    if isinstance(inputs.positions, Learned):
+        yield Named(f"{at}.positions", (ONE, scene.tokens, scene.width))
+    yield Named(at, stream, written=False)
+
+
+def _token_input(at: str, inputs: TokenInput, scene: Scene) -> Rows:
     rank = scene.width if inputs.rank is None else Axis("R", inputs.rank)
     stream = (*scene.lead, rank)
     # One row of positions serves the batch, unless a row's own padding moves them.
@@ -335,7 +357,7 @@ def _head(at: str, head: Head, arch: Architecture, scene: Scene) -> Rows:
         yield Named(f"{at}.transform", (*lead, out), written=head.transform.norm is None)
         width = out
     if isinstance(head, VocabularyHead):
-        scores = Axis("V", arch.main.input.vocab)
+        scores = Axis("V", arch.vocab)
     else:
         assert isinstance(head, SequenceHead | TokenHead)
         scores = Axis("labels", head.labels)

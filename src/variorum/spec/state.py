@@ -108,7 +108,7 @@ def alive(
     for name in heads:
         head = arch.heads[name]
         labels = getattr(head, "labels", None)
-        scores = Axis("V", arch.main.input.vocab) if labels is None else Axis("labels", labels)
+        scores = Axis("V", arch.vocab) if labels is None else Axis("labels", labels)
         lead = (b,) if hasattr(head, "take") else (b, Axis("T", context))
         found.append(Held(f"heads.{name}.logits", (*lead, scores), item, "pass"))
     if arch.encoder is not None and arch.decoder is not None:

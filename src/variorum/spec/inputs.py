@@ -1,0 +1,74 @@
+"""What a stack reads, and how it becomes vectors: token ids, the patches of an image, the frames of a sound."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from variorum.spec.feedforward import Activation
+from variorum.spec.norms import Norm
+from variorum.spec.part import Part, part, seen
+from variorum.spec.positions import Learned, Sinusoidal
+
+
+@part
+class TokenInput(Part):
+    """Token ids to vectors: table, positions, segments, scale, norm, projection, in that order.
+
+    ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
+    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa), which a
+    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the
+    learned start of XLNet's query stream, which must not see the token it predicts.
+    """
+
+    reads: ClassVar[str] = "input_ids"
+    vocab: int = seen(by="load")
+    rank: int | None = seen(by="load", default=None)
+    segments: int = seen(by="load", default=0)
+    positions: Learned | Sinusoidal | None = seen(by="forward", default=None)
+    scale: float | None = seen(by="forward", default=None)
+    norm: Norm | None = seen(by="forward", default=None)
+    tie: str | None = seen(by="load", default=None)
+    mask_padding: bool = seen(by="forward", default=False)
+    pad_id: int | None = seen(by="loss", default=0)
+    start_id: int | None = seen(by="loss", default=None)
+    query_vector: bool = seen(by="load", default=False)
+    dropout: float = seen(by="training", default=0.0)
+
+
+@part
+class PatchInput(Part):
+    """An image in square patches, each a vector, behind a learned [CLS] vector (Dosovitskiy et al. 2020, ViT).
+
+    ``image`` and ``patch`` are sides in pixels; a position stands for [CLS] and for each patch, row by row.
+    """
+
+    reads: ClassVar[str] = "pixel_values"
+    image: int = seen(by="load", default=224)
+    patch: int = seen(by="load", default=16)
+    channels: int = seen(by="load", default=3)
+    positions: Learned | Sinusoidal | None = seen(by="forward")
+    dropout: float = seen(by="training", default=0.0)
+
+    @property
+    def length(self) -> int:
+        """Vectors that an image becomes."""
+        return (self.image // self.patch) ** 2 + 1
+
+
+@part
+class MelInput(Part):
+    """A log-mel spectrogram through two convolutions, the second of which takes every other frame (Whisper).
+
+    ``mels`` bands; ``kernel`` frames wide, padded so that T frames become ceil(T/2) vectors.
+    """
+
+    reads: ClassVar[str] = "input_features"
+    mels: int = seen(by="load", default=80)
+    kernel: int = seen(by="load", default=3)
+    activation: Activation = seen(by="forward", default="gelu")
+    positions: Learned | Sinusoidal | None = seen(by="forward")
+    scale: float | None = seen(by="forward", default=None)
+    dropout: float = seen(by="training", default=0.0)
+
+
+AnyInput = TokenInput | PatchInput | MelInput
