@@ -37,9 +37,9 @@ class Attention(nn.Module):
 
         ``new`` places the N new keys, ``where`` all K keys including those in ``slots``.
         """
-        q = self.query_norm(split_heads(self.query(q_input), self.spec.heads))
-        k = self.key_norm(split_heads(self.key(kv_input), self.spec.kv_heads))
-        v = split_heads(self.value(kv_input), self.spec.kv_heads)
+        q = self.query_norm(self._heads(self.query, q_input, self.spec.heads))
+        k = self.key_norm(self._heads(self.key, kv_input, self.spec.kv_heads))
+        v = self._heads(self.value, kv_input, self.spec.kv_heads)
         turned, k = self.positions.rotate(q, k, new)
         if slots is not None:
             k, v = slots.append(k, v)
@@ -51,12 +51,17 @@ class Attention(nn.Module):
         """Attention to an encoder's output; with ``slots``, keys and values are projected once."""
         held = None if slots is None else slots.held
         if held is None:
-            k = self.key_norm(split_heads(self.key(encoded), self.spec.kv_heads))
-            held = k, split_heads(self.value(encoded), self.spec.kv_heads)
+            k = self.key_norm(self._heads(self.key, encoded, self.spec.kv_heads))
+            held = k, self._heads(self.value, encoded, self.spec.kv_heads)
             if slots is not None:
                 held = slots.append(*held)
-        q = self.query_norm(split_heads(self.query(q_input), self.spec.heads))
+        q = self.query_norm(self._heads(self.query, q_input, self.spec.heads))
         return self._weigh(q, q, *held, where, Mask(causal=False), backend, maps)
+
+    def _heads(self, linear: nn.Linear, x: Tensor, heads: int) -> Tensor:
+        """x projected, clipped where the spec says so, and split."""
+        projected, limit = linear(x), self.spec.clip
+        return split_heads(projected if limit is None else projected.clamp(-limit, limit), heads)
 
     def _weigh(
         self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
@@ -64,7 +69,7 @@ class Attention(nn.Module):
         scores = Scores(
             scale=self.spec.score_scale,
             added=self.positions.scores(q, k, where),
-            bias=self.positions.bias(where),
+            bias=self.positions.bias(where, q.dtype),
             softcap=self.spec.softcap,
             dropout=self.spec.dropout if self.training else 0.0,
         )

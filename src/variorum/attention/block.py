@@ -19,13 +19,16 @@ from variorum.parts.where import Where
 from variorum.spec import architecture as spec
 from variorum.spec import attention as attention_spec
 
+Sublayer = Callable[[Tensor], Tensor]
+Places = tuple[spec.Place, ...]
+
 
 class Block(nn.Module):
     """One resolved layer, [B, T, D] -> [B, T, D]."""
 
     def __init__(self, layer: spec.Layer, width: int, shared: nn.Module | None, *, causal: bool) -> None:
         super().__init__()
-        self.dropout = layer.dropout
+        self.dropout, self.layout = layer.dropout, layer.layout
         self.mask = Mask(causal=causal, window=layer.attention.window)
         positions = build_positions(layer.positions, layer.attention, width, shared)
         self.attention = _build(layer.attention, width, positions)
@@ -54,14 +57,20 @@ class Block(nn.Module):
                 trace.attentions.append(maps)
             return out
 
-        x = self._around(x, attend, norms)
+        sublayers: list[tuple[Sublayer, nn.ModuleDict, Places]] = [(attend, norms, self.layout.attention)]
         if self.cross is not None and encoded is not None and cross_where is not None:
-            x = self._around(x, self._crossing(encoded, cross_where, cross_slots, backend, trace), self.cross_norms)
-        return self._around(x, lambda h: self.feedforward(h, trace), self.feedforward_norms)
+            crossing = self._crossing(encoded, cross_where, cross_slots, backend, trace)
+            sublayers.append((crossing, self.cross_norms, self.layout.cross))
+        sublayers.append((lambda h: self.feedforward(h, trace), self.feedforward_norms, self.layout.feedforward))
+        if self.layout.order == "parallel":
+            return self._beside(x, sublayers)
+        for sublayer, around, _ in sublayers:
+            x = self._around(x, sublayer, around)
+        return x
 
     def _crossing(
         self, encoded: Tensor, where: Where, slots: Slots | None, backend: str, trace: Trace
-    ) -> Callable[[Tensor], Tensor]:
+    ) -> Sublayer:
         def attend(h: Tensor) -> Tensor:
             assert self.cross is not None
             wanted = trace.cross_attentions is not None
@@ -72,9 +81,22 @@ class Block(nn.Module):
 
         return attend
 
-    def _around(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norms: nn.ModuleDict) -> Tensor:
-        branch = _norm(norms, "after", sublayer(_norm(norms, "before", x)))
-        return _norm(norms, "join", kept_finite(x + F.dropout(branch, self.dropout, self.training)))
+    def _around(self, x: Tensor, sublayer: Sublayer, norms: nn.ModuleDict) -> Tensor:
+        read = _norm(norms, "before", x)
+        kept = read if self.layout.residual == "normed" else x
+        return _norm(norms, "join", kept_finite(kept + self._branch(read, sublayer, norms)))
+
+    def _beside(self, x: Tensor, sublayers: list[tuple[Sublayer, nn.ModuleDict, Places]]) -> Tensor:
+        """x and what every sublayer makes of it; a shared norm is computed once."""
+        read = total = x
+        for sublayer, norms, places in sublayers:
+            if "shared" not in places:
+                read = _norm(norms, "before", x)
+            total = total + self._branch(read, sublayer, norms)
+        return kept_finite(total)
+
+    def _branch(self, read: Tensor, sublayer: Sublayer, norms: nn.ModuleDict) -> Tensor:
+        return F.dropout(_norm(norms, "after", sublayer(read)), self.dropout, self.training)
 
 
 def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerPositions) -> nn.Module:
@@ -83,8 +105,8 @@ def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerP
     return Attention(attention, width, positions)
 
 
-def _norms(layout: spec.Layout, places: tuple[str, ...], width: int) -> nn.ModuleDict:
-    return nn.ModuleDict({place: build_norm(layout.norm, width) for place in places})
+def _norms(layout: spec.Layout, places: Places, width: int) -> nn.ModuleDict:
+    return nn.ModuleDict({place: build_norm(layout.norm, width) for place in places if place != "shared"})
 
 
 def _norm(norms: nn.ModuleDict, place: str, x: Tensor) -> Tensor:

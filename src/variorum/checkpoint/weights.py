@@ -56,18 +56,28 @@ class Step:
             return [first.T.reshape(first.shape[1], self.heads, -1)]
         if rule.how == "per_head_out":
             return [first.reshape(first.shape[0], self.heads, -1)]
-        return [first[None, None] if rule.how == "leading" else first]
+        return [first[(None,) * rule.ones] if rule.how == "leading" else first]
 
     def _split(self, whole: Tensor) -> list[Tensor]:
         if self.rule.layout == "s h d":
             return list(whole.split([shape[0] for shape in self.shapes]))
-        by_head = whole.unflatten(0, (self.heads, len(self.shapes), -1))
-        return [by_head[:, s].flatten(0, 1) for s in range(len(self.shapes))]
+        groups, queries = self._groups()
+        by_group = whole.unflatten(0, (groups, queries + len(self.shapes) - 1, -1))
+        parts = by_group.split([queries] + [1] * (len(self.shapes) - 1), 1)
+        return [part.flatten(0, 2) for part in parts]
 
     def _join(self, parts: Sequence[Tensor]) -> Tensor:
         if self.rule.layout == "s h d":
             return torch.cat(list(parts))
-        return torch.stack([part.unflatten(0, (self.heads, -1)) for part in parts], 1).flatten(0, 2)
+        groups, queries = self._groups()
+        counts = [queries] + [1] * (len(parts) - 1)
+        heads = [part.unflatten(0, (groups, count, -1)) for part, count in zip(parts, counts, strict=True)]
+        return torch.cat(heads, 1).flatten(0, 2)
+
+    def _groups(self) -> tuple[int, int]:
+        """Key heads, and query heads of each, from the rows of both."""
+        groups = self.heads * self.shapes[1][0] // self.shapes[0][0]
+        return groups, self.heads // groups
 
     def disk_shapes(self) -> list[Shape]:
         """What the on-disk tensors must measure."""

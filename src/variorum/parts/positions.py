@@ -30,8 +30,8 @@ class LayerPositions(nn.Module):
         """Added to q·k before the scale, [B, H, Q, K]; gets unrotated queries."""
         return None
 
-    def bias(self, where: Where) -> Tensor | None:
-        """Added after the scale, [B or 1, H, Q, K]."""
+    def bias(self, where: Where, dtype: torch.dtype) -> Tensor | None:
+        """Added after the scale, [B or 1, H, Q, K]; ``dtype`` is that of the queries."""
         return None
 
 
@@ -91,8 +91,37 @@ class RelativeBuckets(LayerPositions):
         super().__init__()
         self._shared = (shared,)  # a tuple: the stack owns the module
 
-    def bias(self, where: Where) -> Tensor:
+    def bias(self, where: Where, dtype: torch.dtype) -> Tensor:
         return where.remember("buckets", lambda: self._shared[0](where))
+
+
+def alibi_slopes(heads: int, max_bias: float = 8.0) -> Tensor:
+    """The slope of each head, [H] float64, steepest first within a power of two (Press et al. 2021)."""
+    power = 2 ** math.ceil(math.log2(heads))
+    slopes = 2.0 ** (-max_bias * torch.arange(1, power + 1, dtype=torch.float64, device="cpu") / power)
+    return slopes if power == heads else torch.cat((slopes[1::2], slopes[::2]))[:heads]
+
+
+class Alibi(LayerPositions):
+    """Linear biases: nothing is learned, and one tensor serves all layers of a forward."""
+
+    def __init__(self, positions: spec.Alibi, heads: int) -> None:
+        super().__init__()
+        self.spec, self.heads = positions, heads
+
+    def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor | None:
+        return self._lines(where, q.dtype) if self.spec.scaled else None
+
+    def bias(self, where: Where, dtype: torch.dtype) -> Tensor | None:
+        return None if self.spec.scaled else self._lines(where, dtype)
+
+    def _lines(self, where: Where, dtype: torch.dtype) -> Tensor:
+        return where.remember(("alibi", self.spec, self.heads, dtype), lambda: self._made(where, dtype))
+
+    def _made(self, where: Where, dtype: torch.dtype) -> Tensor:
+        wide = torch.promote_types(dtype, torch.float32)  # half precision cannot count to 2,049
+        slopes = alibi_slopes(self.heads, self.spec.max_bias).to(where.distance.device, wide)
+        return (where.distance.abs()[:, None].to(wide) * -slopes[:, None, None]).to(dtype)
 
 
 def log_buckets(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
@@ -228,6 +257,8 @@ def build_positions(
     if isinstance(positions, spec.RelativeBuckets):
         assert isinstance(shared, BucketTable)
         return RelativeBuckets(shared)
+    if isinstance(positions, spec.Alibi):
+        return Alibi(positions, attention.heads)
     if isinstance(positions, spec.Disentangled):
         assert isinstance(shared, RelativeTable)
         return Disentangled(positions, attention, width, shared)

@@ -16,7 +16,7 @@ from variorum.spec.inputs import PatchInput, TokenInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.paths import leaves
-from variorum.spec.positions import Disentangled, Learned, RecurrentRelative, RelativeBuckets, Rotary
+from variorum.spec.positions import Alibi, Disentangled, Learned, RecurrentRelative, RelativeBuckets, Rotary
 
 Finding = tuple[str, str]
 Found = Iterator[Finding]
@@ -24,6 +24,8 @@ SIZES = {
     "width", "depth", "vocab", "rank", "heads", "kv_heads", "head_dim", "query_rank", "kv_rank", "nope_dim", "rope_dim",
     "value_dim", "count", "active", "rows", "buckets", "span", "kernel", "groups", "active_groups", "inner", "labels",
 }  # fmt: skip
+LIMITS = {"softcap", "clip", "max_bias"}
+SUBLAYERS = ("attention", "cross", "feedforward")
 
 
 def _stacks(model: Model) -> Iterator[tuple[str, Stack]]:
@@ -51,6 +53,44 @@ def sizes(model: Model) -> Found:
     for path, value in leaves(model.architecture, "architecture"):
         if path.rpartition(".")[2] in SIZES and isinstance(value, int) and value < 1:
             yield path, f"{value} is no size"
+
+
+def limits(model: Model) -> Found:
+    """Caps, clips and slopes of 0 or below."""
+    for path, value in leaves(model.architecture, "architecture"):
+        field = path.rpartition(".")[2]
+        if field in LIMITS and isinstance(value, int | float) and not value > 0:
+            yield path, f"a {field.replace('_', ' ')} of {value}"
+
+
+def shared_norms(model: Model) -> Found:
+    """Sublayers that share the input of one before them where there is none to share."""
+    for at, _, layer in _layers(model):
+        for name in SUBLAYERS:
+            places = getattr(layer.layout, name)
+            if "shared" in places and (layer.layout.order == "serial" or name == "attention" or "before" in places):
+                why = "in serial order" if layer.layout.order == "serial" else f"as {' and '.join(places)}"
+                yield f"{at}.layout.{name}", f"a shared norm {why}"
+
+
+def parallel_joins(model: Model) -> Found:
+    """A norm after the sum of one sublayer where all are summed at once."""
+    for at, _, layer in _layers(model):
+        for name in SUBLAYERS:
+            if layer.layout.order == "parallel" and "join" in getattr(layer.layout, name):
+                yield f"{at}.layout.{name}", "a norm of the sum in parallel order"
+
+
+def normed_residuals(model: Model) -> Found:
+    """A normed residual where a sublayer has no norm before it, or several have."""
+    for at, _, layer in _layers(model):
+        if layer.layout.residual == "input":
+            continue
+        if layer.layout.order == "parallel":
+            yield f"{at}.layout.residual", "a normed residual in parallel order"
+        for name in SUBLAYERS:
+            if getattr(layer, name) is not None and "before" not in getattr(layer.layout, name):
+                yield f"{at}.layout.{name}", "a normed residual without a norm before"
 
 
 def kv_heads(model: Model) -> Found:
@@ -102,7 +142,7 @@ def position_scores(model: Model) -> Found:
 def latent_positions(model: Model) -> Found:
     """Latent attention without rotation, or with a table of biases."""
     for at, _, layer in _layers(model):
-        if isinstance(layer.attention, LatentAttention) and isinstance(layer.positions, RelativeBuckets):
+        if isinstance(layer.attention, LatentAttention) and isinstance(layer.positions, RelativeBuckets | Alibi):
             yield f"{at}.positions", f"{type(layer.positions).__name__} on latent attention"
 
 
@@ -262,8 +302,17 @@ def ids(model: Model) -> Found:
     for at, stack in _stacks(model):
         for name in ("pad_id", "start_id"):
             value, vocab = getattr(stack.input, name, None), getattr(stack.input, "vocab", 0)
-            if value is not None and not 0 <= value < vocab:
+            if isinstance(value, int) and not 0 <= value < vocab:
                 yield f"{at}.input.{name}", f"id {value} in a vocabulary of {vocab:,}"
+
+
+def ends(model: Model) -> Found:
+    """Heads that read the state at an end token that they do not name, or that the text cannot hold."""
+    read = next(iter(model.architecture.stacks.values()), None)
+    vocab = getattr(read.input, "vocab", 0) if read else 0
+    for name, head in model.architecture.heads.items():
+        if isinstance(head, SequenceHead) and head.take == "end" and (head.end_id is None or head.end_id >= vocab):
+            yield f"architecture.heads.{name}.end_id", f"end id {head.end_id} in a vocabulary of {vocab:,}"
 
 
 def starts(model: Model) -> Found:
@@ -346,6 +395,16 @@ def heads(kind: type[Head], *names: str) -> Callable[[Model], Found]:
                 yield f"architecture.heads.{name}", f"a {type(head).__name__} in the place of a {kind.__name__}"
 
     return broken
+
+
+def one_question(model: Model) -> Found:
+    """Pair and choice heads whose labels do not exclude one another, and choices that get more than one number."""
+    for name in ("next_sentence", "multiple_choice"):
+        head = model.architecture.heads.get(name)
+        if isinstance(head, SequenceHead) and head.problem != "single_label":
+            yield f"architecture.heads.{name}.problem", f"{head.problem} in the {name} head"
+        if isinstance(head, SequenceHead) and name == "multiple_choice" and head.labels != 1:
+            yield f"architecture.heads.{name}.labels", f"{head.labels} numbers for each choice"
 
 
 def one_label(model: Model) -> Found:

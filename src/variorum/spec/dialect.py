@@ -14,22 +14,26 @@ from typing import Any, Literal
 from variorum.spec.model import Model
 
 How = Literal["same", "transposed", "fused", "per_head", "per_head_out", "leading", "stacked"]
+FusedLayout = Literal["s h d", "g (r+2) d"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """One on-disk name and what it holds. A name is a tensor, or a prefix of tensors that keep their suffix.
 
-    ``how``: "same"; "transposed" (2-D only); "fused" (several of ours along the first axis, in ``layout`` order);
-    "per_head" ([D, H, d] for our [H·d, D]); "per_head_out" ([D, H, d] for [D, H·d]); "leading" ([1, 1, D] for [D]);
+    ``how``: "same"; "transposed" (2-D only); "fused" (several of ours along the first axis, in ``layout`` order:
+    one after another, or for each of g key heads its r queries and then one head of every other tensor);
+    "per_head" ([D, H, d] for our [H·d, D]); "per_head_out" ([D, H, d] for [D, H·d]); "leading" (``ones``
+    axes of length 1 in front of ours);
     "stacked" (one on-disk tensor per expert {j} for our [E, …]).
     """
 
     disk: str
     ours: tuple[str, ...]
     how: How = "same"
-    layout: Literal["s h d", "h s d"] = "s h d"
+    layout: FusedLayout = "s h d"
     transposed: bool = False
+    ones: int = 0
 
 
 def same(disk: str, ours: str) -> Rule:
@@ -42,7 +46,12 @@ def transposed(disk: str, ours: str) -> Rule:
     return Rule(disk, (ours,), "transposed")
 
 
-def fused(disk: str, *ours: str, layout: Literal["s h d", "h s d"] = "s h d", transposed: bool = False) -> Rule:
+def leading(disk: str, ours: str, ones: int) -> Rule:
+    """Tensors with ``ones`` axes of length 1 in front."""
+    return Rule(disk, (ours,), "leading", ones=ones)
+
+
+def fused(disk: str, *ours: str, layout: FusedLayout = "s h d", transposed: bool = False) -> Rule:
     """Several of our tensors in one on disk."""
     return Rule(disk, ours, "fused", layout, transposed)
 

@@ -125,7 +125,7 @@ def _layer(stack: Stack, index: int, width: int) -> Tensors:
 
 
 def _norms(sublayer: str, layout: Layout, width: int) -> Tensors:
-    for place in getattr(layout, sublayer):
+    for place in (one for one in getattr(layout, sublayer) if one != "shared"):
         yield from _under(f"{sublayer}_norms.{place}", _norm(layout.norm, width))
 
 

@@ -18,9 +18,9 @@ from variorum.spec.model import Model
 
 BUILD = "build"
 PAIRS = ("next_sentence", "sentence_order")
+REWRITES = ("span_corruption", "infilling", "gap_sentences", "text_to_text")
 OBJECTIVES = (
-    "masked_lm", "causal_lm", "permutation_lm", "span_corruption", "replaced_token", "distillation", "contrastive",
-    *PAIRS,
+    "masked_lm", "causal_lm", "permutation_lm", *REWRITES, "replaced_token", "distillation", "contrastive", *PAIRS,
 )  # fmt: skip
 USES = tuple(dict.fromkeys((BUILD, "generate", "fill_mask", "embed", *OBJECTIVES, *HEAD_NAMES)))
 Measure = Literal["loss", "bits_per_byte", "score"]
@@ -66,6 +66,14 @@ def _build(id: str, reason: str, remedy: str, broken: Callable[[Model], Iterator
 
 RULES = (
     _build("positive-sizes", "a size counts something, so it is at least 1", "give a positive number", c.sizes),
+    _build("positive-limits", "what is held within a limit, or falls with a slope, needs one above 0",
+           "give a positive number, or None", c.limits),
+    _build("shared-norm", "only sublayers that run side by side read the same, and the first has none before it",
+           "use parallel(norm, shared=True), or a norm before each", c.shared_norms),
+    _build("parallel-join", "in parallel the outputs are added together, and their sum belongs to no one sublayer",
+           "use parallel(norm), or the serial order", c.parallel_joins),
+    _build("normed-residual", "the norm before a sublayer makes what the stream carries on, so each has its own",
+           "use pre(norm) with this residual, or the residual 'input'", c.normed_residuals),
     _build("kv-heads", "each key head serves the same number of query heads",
            "choose kv_heads among the divisors of heads", c.kv_heads),
     _build("window", "a token always sees itself, so a window shows at least one", "None is no window", c.windows),
@@ -87,6 +95,8 @@ RULES = (
            "tie to a table of the same vocabulary and rank, or give the head a transform of that rank", c.ties),
     _build("pooler", "the head reads the pooler's output", "add architecture.pooler, or take the first token",
            c.poolers),
+    _build("one-question", "one of a pair's labels, and one of the choices, is right",
+           "set problem to single_label, and the labels of multiple_choice to 1", c.one_question),
     _build("sharing-shape", "layers that share parameters hold tensors of the same shapes",
            "make the layers of a group alike, or share less", c.sharing),
     _build("memory", "a state remembered from the last segment has no absolute position in this one",
@@ -102,6 +112,8 @@ RULES = (
     _build("word-scores", "a head over the vocabulary scores the tokens that its stack reads",
            "take a SequenceHead or TokenHead", c.words),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
+    _build("end-id", "it reads the state at a token that marks the end of the text",
+           "set the head's end_id to a row of the table", c.ends),
     _build("start-id", "a decoder beside an encoder reads the labels one step late: it begins with one token, and"
            " reads another where a label is left out", "set decoder.input.start_id and pad_id", c.starts),
     _build("layer-numbers", "a rule for layers that do not exist changes nothing", "choose numbers below the depth",
@@ -119,7 +131,7 @@ RULES = (
          "each position is to predict a token that only a causal mask alone in its stack hides",
          "take a decoder such as gpt2; for an encoder masked_lm, for an encoder-decoder span_corruption",
          c.causal_alone),
-    Rule("two-stacks", ("span_corruption", "seq2seq_lm"), "one stack reads the corrupted text, another answers",
+    Rule("two-stacks", (*REWRITES, "seq2seq_lm"), "one stack reads the corrupted text, another answers",
          "take an encoder-decoder such as t5", c.encoder_decoder),
     Rule("two-streams", ("permutation_lm",),
          "the query stream must know where it is without seeing what is there: it starts from a learned vector, and"
@@ -141,8 +153,10 @@ RULES = (
             ("masked_lm", ("fill_mask", "masked_lm"), VocabularyHead),
             ("causal_lm", ("causal_lm",), VocabularyHead),
             ("permutation_lm", ("permutation_lm",), VocabularyHead),
-            ("seq2seq_lm", ("span_corruption", "seq2seq_lm"), VocabularyHead),
+            ("seq2seq_lm", (*REWRITES, "seq2seq_lm"), VocabularyHead),
             ("sequence_classification", ("sequence_classification",), SequenceHead),
+            ("multiple_choice", ("multiple_choice",), SequenceHead),
+            ("image_classification", ("image_classification",), SequenceHead),
             ("token_classification", ("token_classification",), TokenHead),
             ("question_answering", ("question_answering",), TokenHead),
         )
@@ -229,7 +243,8 @@ def _questions(model: Model, measure: Measure) -> tuple[object, ...]:
     if measure != "loss":
         return (objective.kind,)
     masking = objective.masking
-    return objective.kind, objective.pair, masking and (masking.rate, masking.mask, masking.random)
+    hidden = masking and (masking.rate, masking.mask, masking.random, masking.span)
+    return objective.kind, objective.pair, objective.label_smoothing, hidden
 
 
 def _asked(model: Model) -> str:

@@ -18,7 +18,14 @@ from variorum.spec.heads import Head, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.norms import Norm
-from variorum.spec.positions import AttentionPositions, Disentangled, Learned, RecurrentRelative, RelativeBuckets
+from variorum.spec.positions import (
+    Alibi,
+    AttentionPositions,
+    Disentangled,
+    Learned,
+    RecurrentRelative,
+    RelativeBuckets,
+)
 
 
 class Axis(NamedTuple):
@@ -255,6 +262,8 @@ def _positions(at: str, a: Attention, positions: AttentionPositions | None, scen
     if isinstance(positions, RelativeBuckets) and shared:
         yield Named(f"{shared}.table", (ONE, scene.tokens, scene.keys, heads))
         yield Named(shared, (ONE, heads, scene.tokens, scene.keys), written=False)
+    if isinstance(positions, Alibi) and shared:
+        yield Named(f"{shared}.bias", (ONE, heads, scene.tokens, scene.keys), module=False)
     if isinstance(positions, Disentangled):
         span = Axis("2·span", 2 * positions.span)
         if shared:

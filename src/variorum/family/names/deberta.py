@@ -151,7 +151,7 @@ DEBERTA_NAMES = Dialect(
         *EMBEDDINGS,
         *layer_rules("encoder.layer.{i}", _AROUND),
         fused("encoder.layer.{i}.attention.self.in_proj", f"{_SELF}.query", f"{_SELF}.key", f"{_SELF}.value",
-              layout="h s d"),
+              layout="g (r+2) d"),
         same("encoder.layer.{i}.attention.self.q_bias", f"{_SELF}.query.bias"),
         same("encoder.layer.{i}.attention.self.v_bias", f"{_SELF}.value.bias"),
         same("encoder.layer.{i}.attention.self.pos_proj", f"{_SELF}.positions.key"),
