@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tests.spec.shrunk import ALL
+from tests.spec.shrunk import TEXT
 from variorum.builder import build
 from variorum.model import Model, Output
 from variorum.spec.architecture import At
@@ -18,9 +18,9 @@ from variorum.spec.feedforward import GatedMLP
 from variorum.spec.model import Model as Spec
 from variorum.spec.positions import Disentangled, Learned, RelativeBuckets
 
-NAMES = tuple(ALL)
-DECODERS = tuple(name for name, spec in ALL.items() if spec.architecture.encoder is None)
-ENCODERS = tuple(name for name, spec in ALL.items() if spec.architecture.decoder is None)
+NAMES = tuple(TEXT)
+DECODERS = tuple(name for name, spec in TEXT.items() if spec.architecture.encoder is None)
+ENCODERS = tuple(name for name, spec in TEXT.items() if spec.architecture.decoder is None)
 SEQ2SEQ = tuple(name for name in NAMES if name not in DECODERS + ENCODERS)
 #: Their scores are capped, which the fused backend cannot do and refuses.
 CAPPED = ("gemma-2",)
@@ -29,7 +29,7 @@ WINDOW, VOCAB, WIDTH = 6, 50, 32
 
 def tiny(name: str, values: dict[str, object] | None = None) -> Spec:
     """The model called ``name``, small, with windows, buckets and spans that twelve tokens overrun."""
-    spec = ALL[name]
+    spec = TEXT[name]
     if name == "deepseek-v3":  # its first layers are dense, and 18,432 wide
         dense = At(layers=":3", set={"feedforward": GatedMLP(width=24, activation="silu")})
         spec = spec.set({"architecture.decoder.pattern": (dense,)})
@@ -65,7 +65,7 @@ def made(spec: str | Spec, head: str | Sequence[str] | None = None, seed: int = 
 
 def lm_head(name: str) -> str:
     """The head that scores words."""
-    heads = ALL[name].architecture.heads
+    heads = TEXT[name].architecture.heads
     return next(head for head in heads if head.endswith("_lm"))
 
 

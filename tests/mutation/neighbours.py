@@ -19,6 +19,7 @@ from variorum.errors import NotFound
 from variorum.spec import architecture as a
 from variorum.spec import feedforward as f
 from variorum.spec import heads as h
+from variorum.spec import inputs as i
 from variorum.spec import norms as n
 from variorum.spec import positions as p
 from variorum.spec import recipe as r
@@ -43,11 +44,16 @@ FRESH: dict[type, Part] = {
     f.SoftmaxRouter: f.SoftmaxRouter(),
     f.SigmoidRouter: f.SigmoidRouter(),
     h.Transform: h.Transform(activation="gelu"),
+    i.TokenInput: i.TokenInput(vocab=97),
+    i.PatchInput: i.PatchInput(image=20, patch=5, positions=None),
+    i.MelInput: i.MelInput(mels=6, positions=None),
     n.LayerNorm: n.LayerNorm(eps=1e-5),
     n.RMSNorm: n.RMSNorm(eps=1e-5),
     p.Learned: p.Learned(rows=64),
     p.Sinusoidal: p.Sinusoidal(),
     p.LinearScaling: p.LinearScaling(factor=2.0),
+    p.NtkScaling: p.NtkScaling(factor=2.0),
+    p.DynamicNtkScaling: p.DynamicNtkScaling(factor=2.0, original_length=16),
     p.Llama3Scaling: p.Llama3Scaling(factor=2.0, original_length=16),
     p.YarnScaling: p.YarnScaling(factor=2.0, original_length=16),
     p.Rotary: p.Rotary(),
@@ -281,7 +287,8 @@ def a_decoder(node: Part) -> a.Stack | None:
     if encoder is None:
         return None
     block = dataclasses.replace(encoder.block, cross=FRESH[Attention])
-    inputs = dataclasses.replace(encoder.input, start_id=0)
+    words = encoder.input if isinstance(encoder.input, i.TokenInput) else FRESH[i.TokenInput]
+    inputs = dataclasses.replace(words, start_id=0)
     return dataclasses.replace(encoder, block=block, input=inputs, mask="causal", inserts={}, memory=0)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from tests import gates
 from tests.mutation.neighbours import Mutant
 from tests.parity import oracle, ours
-from tests.parity.probes import Batch, Material, Probe
+from tests.parity.probes import Batch, Material, Probe, sensed
 from variorum.builder import assign, build, empty
 from variorum.checkpoint.load import Origin, read_weights
 from variorum.errors import UsageError, VariorumError
@@ -205,7 +205,8 @@ def _loss(material: Material, model: Model) -> Tensor:
     ids = torch.stack(material.sequences((19, 19), "loss"))
     labels = ids.clone()
     labels[:, 5:8] = -100
-    loss = model(input_ids=ids, labels=labels).loss
+    read = sensed(material, list(ids)).inputs() if material.pixels or material.mels else {"input_ids": ids}
+    loss = model(**ours.cast(model, read), labels=labels).loss
     assert loss is not None
     return loss[None]
 
@@ -214,7 +215,8 @@ def holed(material: Material) -> Probe:
     """A text in which the padding id stands between words, and no mask: its positions depend on what is counted."""
     ids = torch.stack(material.sequences((23, 23), "holed"))
     ids[:, 4] = material.pad
-    batch = Batch(input_ids=ids, rows=torch.ones_like(ids, dtype=torch.bool), pooled=material.pooled)
+    real = torch.ones_like(ids, dtype=torch.bool)
+    batch = Batch(input_ids=ids, rows=real, pooled=material.pooled, choices=material.choices)
     return Probe(kind="holed", batches=(batch,))
 
 
@@ -223,7 +225,7 @@ def looks(material: Material, probes: list[Probe]) -> Iterator[Probe]:
     kinds = ("right", "full", "left", "unsegmented", "two_stream", "cached", "cached_padded", "memory")
     by_kind = {probe.kind: probe for probe in probes}
     yield from (by_kind[kind] for kind in kinds if kind in by_kind)
-    if material.start is None:
+    if material.start is None and not material.pixels:
         yield holed(material)
 
 

@@ -22,12 +22,14 @@ CLASSES = {
     "replaced_token": "ForPreTraining",
     "next_sentence": "ForNextSentencePrediction",
     "sequence_classification": "ForSequenceClassification",
+    "multiple_choice": "ForMultipleChoice",
     "token_classification": "ForTokenClassification",
     "question_answering": "ForQuestionAnswering",
+    "image_classification": "ForImageClassification",
 }
-LABELS = {"sequence_classification": 3, "token_classification": 5}
+LABELS = {"sequence_classification": 3, "token_classification": 5, "image_classification": 3}
 TASKS = ("sequence_classification", "token_classification", "question_answering")
-POOLED = ("sequence_classification", "next_sentence")
+POOLED = ("sequence_classification", "next_sentence", "multiple_choice", "image_classification")
 
 FIRST_COLUMN = "reads the first column, which holds padding"
 LAST_COLUMN = "reads the last column, which holds padding"
@@ -41,7 +43,8 @@ class Tiny:
     heads: our head names (None: no head). config: the published configuration. untied: a module whose weight is
     its own although the published class (T5) ties it whatever its configuration says. classes: published class
     names that break the pattern. segments: segment ids the model reads. pools: what the published sequence head
-    reads ("first" and "last" column: wherever the padding is). extra: probe kinds of single heads.
+    reads ("first" and "last" column: wherever the padding is). pixels, mels: the shape of what is read instead of
+    ids, vectors: how many positions that makes. extra: probe kinds of single heads.
     """
 
     name: str
@@ -54,6 +57,9 @@ class Tiny:
     segments: int = 0
     pools: str = "first"
     given_positions: bool = True
+    pixels: tuple[int, ...] = ()
+    mels: tuple[int, ...] = ()
+    vectors: int = 0
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def cases(self) -> list[Case]:
@@ -88,12 +94,16 @@ class Case:
         decodes = self.tiny.oracle == "T5" and self.head not in (None, "token_classification")
         return Material(
             vocab=self.config["vocab_size"],
-            pad=self.config["pad_token_id"],
+            pad=self.config.get("pad_token_id", 0),
             segments=self.tiny.segments,
             eos=1 if decodes else None,
             start=0 if decodes else None,
             echo=decodes and self.head != "seq2seq_lm",
             pooled=self.head in POOLED,
+            choices=self.head == "multiple_choice",
+            pixels=self.tiny.pixels,
+            mels=self.tiny.mels,
+            vectors=self.tiny.vectors,
             given_positions=self.tiny.given_positions,
             seed=self.seed,
         )
@@ -101,6 +111,8 @@ class Case:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Names of the probes."""
+        if self.tiny.pixels:
+            return ("full", "alone")
         more = {"causal_lm": ("cached", "cached_padded"), "seq2seq_lm": ("cached",)}
         unsegmented = ("unsegmented",) if self.tiny.segments else ()
         return (*PADDED, *unsegmented, *more.get(self.head or "", ()), *self.tiny.extra.get(self.head or "", ()))

@@ -33,7 +33,7 @@ def run(model: Model, probe: Probe, *, gradients: bool = True) -> oracle.Outputs
         carried = {"cache": Cache(model.spec.architecture.main.depth)}
     with torch.set_grad_enabled(gradients):
         for batch in probe.batches:
-            out = model(**_inputs(batch, probe), **carried, output_hidden_states=probe.carry is None)
+            out = model(**cast(model, _inputs(batch, probe)), **carried, output_hidden_states=probe.carry is None)
             if probe.carry == "memory":
                 carried = {"memory": out.memory}
             scores = _scores(model, out)
@@ -52,6 +52,12 @@ def _inputs(batch: Batch, probe: Probe) -> dict[str, Tensor]:
     if probe.carry == "cache" and "decoder_input_ids" not in given and "attention_mask" in given:
         given["attention_mask"] = given["attention_mask"][:, -given["input_ids"].shape[1] :]
     return given
+
+
+def cast(model: Model, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Images and sounds in the precision of the run; ids as they are."""
+    real = next(model.parameters()).dtype
+    return {name: value.to(real) if value.is_floating_point() else value for name, value in given.items()}
 
 
 def _scores(model: Model, out: Output) -> dict[str, Tensor]:

@@ -26,10 +26,11 @@ TARGET_LENGTHS = (11, 4, 8)
 class Batch:
     """One call of a model.
 
-    input_ids [B, T]; attention_mask [B, T] (1 real; None: all real); token_type_ids, position_ids [B, T];
+    input_ids [B, T], or pixel_values [B, C, side, side], or input_features [B, mels, frames];
+    attention_mask [B, T] (1 real; None: all real); token_type_ids, position_ids [B, T];
     decoder_input_ids, decoder_attention_mask [B, S]; perm_mask [B, T, T] (1: may not see);
     target_mapping [B, P, T]; rows [B, T or S or P], true where the output row is compared;
-    pooled: the output is [B, …], one row per sequence.
+    pooled: the output is [B, …], one row per sequence. choices: the rows are one question's, [1, B, T].
     """
 
     input_ids: Tensor | None
@@ -41,22 +42,28 @@ class Batch:
     decoder_attention_mask: Tensor | None = None
     perm_mask: Tensor | None = None
     target_mapping: Tensor | None = None
+    pixel_values: Tensor | None = None
+    input_features: Tensor | None = None
     pooled: bool = False
+    choices: bool = False
 
     def inputs(self) -> dict[str, Tensor]:
         """What our forward is given: everything but the positions, which it must derive."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        skipped = ("rows", "pooled", "position_ids")
-        return {name: value for name, value in fields.items() if value is not None and name not in skipped}
+        skipped = ("rows", "pooled", "choices", "position_ids")
+        given = {name: value for name, value in fields.items() if value is not None and name not in skipped}
+        return {name: value[None] for name, value in given.items()} if self.choices else given
 
     def oracle(self) -> dict[str, Tensor]:
         """What the oracle is given: positions too, since it counts columns where a row is padded on the left.
 
-        It multiplies by the permutation mask and the target mapping, so they come in the precision of the run.
+        It multiplies by what is not an id, so that comes in the precision of the run.
         """
         given = self.inputs() | ({} if self.position_ids is None else {"position_ids": self.position_ids})
         real = torch.get_default_dtype()
-        return {k: v.to(real) if k in ("perm_mask", "target_mapping") else v for k, v in given.items()}
+        multiplied = ("perm_mask", "target_mapping", "pixel_values", "input_features")
+        return {k: v.to(real) if k in multiplied else v for k, v in given.items()}
+
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +95,8 @@ class Material:
 
     segments: how many segment ids the model reads (0: none). eos: an id that ends every sequence and occurs
     nowhere else. start: the decoder's first id, when there is a decoder; echo: the decoder re-reads the source.
-    pooled: one output row per sequence. given_positions: the oracle must be told positions on left-padded rows.
+    pooled: one output row per sequence. choices: the sequences answer one question. pixels, mels: the shape of an image or spectrogram that is read instead of ids,
+    and how many vectors each becomes. given_positions: the oracle must be told positions on left-padded rows.
     """
 
     vocab: int
@@ -98,6 +106,10 @@ class Material:
     start: int | None = None
     echo: bool = False
     pooled: bool = False
+    choices: bool = False
+    pixels: tuple[int, ...] = ()
+    mels: tuple[int, ...] = ()
+    vectors: int = 0
     given_positions: bool = True
     seed: int = 0
 
@@ -137,6 +149,8 @@ def _batch(material: Material, sources: list[Tensor], targets: list[Tensor], *, 
         token_type_ids=segments,
         position_ids=(mask.cumsum(-1) - 1).clamp(min=0) if left and ragged and material.given_positions else None,
     )
+    if material.pixels or material.mels:
+        batch = sensed(material, sources)
     if targets:
         decoder_mask = _padded([torch.ones_like(row) for row in targets], 0, left=left)
         batch = dataclasses.replace(
@@ -146,8 +160,17 @@ def _batch(material: Material, sources: list[Tensor], targets: list[Tensor], *, 
             rows=decoder_mask.bool(),
         )
     if material.pooled:
-        batch = dataclasses.replace(batch, rows=torch.ones(len(sources), dtype=torch.bool), pooled=True)
+        whole = torch.ones(len(sources), dtype=torch.bool)
+        batch = dataclasses.replace(batch, rows=whole, pooled=True, choices=material.choices)
     return batch
+
+
+def sensed(material: Material, sources: list[Tensor]) -> Batch:
+    """An image or a spectrogram for each sequence, drawn from its ids so that equal rows stay equal."""
+    name, shape = ("pixel_values", material.pixels) if material.pixels else ("input_features", material.mels)
+    drawn = [torch.randn(shape, generator=torch.Generator().manual_seed(int(ids.sum()))) for ids in sources]
+    rows = torch.ones(len(sources), material.vectors, dtype=torch.bool)
+    return Batch(input_ids=None, rows=rows, **{name: torch.stack(drawn)})
 
 
 def _targets(material: Material, sources: list[Tensor], lengths: tuple[int, ...]) -> list[Tensor]:
@@ -160,8 +183,8 @@ def _targets(material: Material, sources: list[Tensor], lengths: tuple[int, ...]
 
 
 def full(material: Material) -> Probe:
-    """Two sequences of one length: nothing is padded, no mask is given."""
-    lengths = (LENGTHS[0], LENGTHS[0])
+    """Two sequences of one length (five where they are choices, so that scores have a spread): nothing is padded."""
+    lengths = (LENGTHS[0],) * (5 if material.choices else 2)
     sources = material.sequences(lengths, "full")
     return Probe(kind="full", batches=(_batch(material, sources, _targets(material, sources, (9, 9))),))
 

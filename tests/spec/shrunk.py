@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from variorum.family import models
+from variorum.spec.inputs import MelInput, PatchInput, TokenInput
 from variorum.spec.model import Model
 
 WIDTH, VOCAB, ROWS = 32, 50, 64
+#: An image of 15 × 15 pixels in patches of 5 makes ten vectors.
+IMAGE, PATCH, BANDS = 15, 5, 6
 
 
 def shrunk(model: Model, depth: int = 6) -> Model:
@@ -14,15 +21,38 @@ def shrunk(model: Model, depth: int = 6) -> Model:
     values: dict[str, object] = {"architecture.width": WIDTH}
     for name, stack in architecture.stacks.items():
         root = f"architecture.{name}"
-        values |= {f"{root}.depth": depth, f"{root}.input.vocab": VOCAB}
-        if stack.input.pad_id is not None:
-            values[f"{root}.input.pad_id"] = min(stack.input.pad_id, 5)
-        if stack.input.rank:
-            values |= {f"{root}.input.rank": 16, "architecture.heads.masked_lm.transform.width": 16}
-        if getattr(stack.input.positions, "rows", 0):
-            values[f"{root}.input.positions.rows"] = ROWS
+        values |= {f"{root}.depth": depth}
+        values |= {f"{root}.input.{path}": value for path, value in _input(stack.input).items()}
+        if getattr(stack.input, "rank", None):
+            values["architecture.heads.masked_lm.transform.width"] = 16
         values |= {f"{root}.block.{path}": value for path, value in _block(model, name).items()}
     return model.set(values)
+
+
+def _input(source: TokenInput | PatchInput | MelInput) -> dict[str, object]:
+    if isinstance(source, PatchInput):
+        return {"image": IMAGE, "patch": PATCH, "positions.rows": 10}
+    values: dict[str, object] = {"positions.rows": ROWS} if getattr(source.positions, "rows", 0) else {}
+    if isinstance(source, MelInput):
+        return values | {"mels": BANDS}
+    if source.pad_id is not None:
+        values["pad_id"] = min(source.pad_id, 5)
+    if source.rank:
+        values["rank"] = 16
+    return values | {"vocab": VOCAB}
+
+
+def reading(model: Model, batch: int, length: int, target: int) -> dict[str, Any]:
+    """What one forward of a model made small is given: ids, an image of ten vectors, or sounds, as it reads."""
+    arch = model.architecture
+    source = next(iter(arch.stacks.values())).input
+    ids = torch.randint(6, VOCAB, (batch, max(length, target)))
+    given = {"input_ids": ids[:, :length]}
+    if isinstance(source, PatchInput):
+        given = {"pixel_values": torch.randn(batch, source.channels, IMAGE, IMAGE)}
+    if isinstance(source, MelInput):
+        given = {"input_features": torch.randn(batch, BANDS, 2 * length)}
+    return given | ({"decoder_input_ids": ids[:, :target]} if arch.encoder and arch.decoder else {})
 
 
 def _block(model: Model, stack: str) -> dict[str, object]:
@@ -46,3 +76,8 @@ def _block(model: Model, stack: str) -> dict[str, object]:
 
 
 ALL = {name: shrunk(model) for name, model in models().items()}
+TEXT = {
+    name: spec
+    for name, spec in ALL.items()
+    if next(iter(spec.architecture.stacks.values())).input.reads == "input_ids"
+}

@@ -9,11 +9,12 @@ from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.family import find, models
 from variorum.spec.architecture import At, Convolution, Pooler, Sharing
-from variorum.spec.heads import SequenceHead, TokenHead
+from variorum.spec.heads import SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.inputs import PatchInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.norms import LayerNorm
-from variorum.spec.positions import Disentangled, RelativeBuckets
+from variorum.spec.positions import Disentangled, LinearScaling, NtkScaling, RelativeBuckets, Rotary
 from variorum.spec.rules import RULES, USES, check, comparable, head_dim, problems, require
 
 ENCODER, DECODER = "architecture.encoder", "architecture.decoder"
@@ -24,6 +25,9 @@ BROKEN = [
     ("kv-heads", "llama", {f"{DECODER}.block.attention.kv_heads": 5}, "build"),
     ("window", "mistral", {f"{DECODER}.block.attention.window": 0}, "build"),
     ("rotary-even", "llama", {f"{DECODER}.positions.fraction": 3 / 64}, "build"),
+    ("rope-scaling", "llama", {f"{DECODER}.positions.scaling": LinearScaling(factor=0.0)}, "build"),
+    ("rope-scaling", "llama", {f"{DECODER}.positions": Rotary(fraction=2 / 64, scaling=NtkScaling(factor=2.0))},
+     "build"),
     ("even-buckets", "t5", {f"{ENCODER}.positions.buckets": 31}, "build"),
     ("even-buckets", "deberta-v2", {f"{ENCODER}.positions.buckets": 255}, "build"),
     ("own-key-heads", "deberta", {f"{ENCODER}.block.attention.kv_heads": 4}, "build"),
@@ -47,6 +51,11 @@ BROKEN = [
     ("cross-attention", "t5", {f"{DECODER}.block.cross": None}, "build"),
     ("cross-attention", "bert", {ENCODER: None}, "build"),
     ("position-rows", "roberta", {f"{ENCODER}.input.positions.rows": 2}, "build"),
+    ("input-shape", "vit", {f"{ENCODER}.input.patch": 15}, "build"),
+    ("input-shape", "vit", {f"{ENCODER}.input.positions.rows": 196}, "build"),
+    ("input-shape", "vit", {f"{ENCODER}.input.positions.count": "ids"}, "build"),
+    ("input-shape", "gpt2", {f"{DECODER}.input": PatchInput(positions=None)}, "build"),
+    ("word-scores", "vit", {"architecture.heads": {"masked_lm": VocabularyHead()}}, "build"),
     ("special-ids", "roberta", {f"{ENCODER}.input.pad_id": 50_265}, "build"),
     ("start-id", "t5", {f"{DECODER}.input.start_id": None}, "build"),
     ("start-id", "t5", {f"{DECODER}.input.pad_id": None}, "build"),
@@ -77,6 +86,7 @@ BROKEN = [
     ("head-seq2seq-lm", "t5", {"architecture.heads.seq2seq_lm": None}, "span_corruption"),
     ("head-sequence-classification", "bert", {"architecture.heads.sequence_classification": None},
      "sequence_classification"),
+    ("head-image-classification", "bert", {}, "image_classification"),
     ("head-token-classification", "bert", {"architecture.heads.token_classification": None}, "token_classification"),
     ("head-question-answering", "bert", {"architecture.heads.question_answering": None}, "question_answering"),
 ]  # fmt: skip

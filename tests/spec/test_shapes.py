@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.spec.shrunk import ALL
+from tests.spec.shrunk import ALL, reading
 from variorum.builder import build
 from variorum.model import Model
 from variorum.spec.shapes import Named, forward, keys_seen
 
-BATCH, LENGTH, TARGET = 2, 11, 5
+BATCH, LENGTH, TARGET = 2, 10, 5
 CASES = [(name, head) for name, model in ALL.items() for head in (None, *model.architecture.heads)]
 
 
@@ -50,9 +49,7 @@ def run(model: Model) -> list[tuple[str, tuple[int, ...]]]:
 
     for name, module in model.named_modules():
         module.register_forward_hook(watch(name))
-    ids = torch.randint(6, 50, (BATCH, LENGTH))
-    both = model.spec.architecture.encoder is not None and model.is_decoder
-    model(ids, **({"decoder_input_ids": ids[:, :TARGET]} if both else {}))
+    model(**reading(model.spec, BATCH, LENGTH, TARGET))
     return seen
 
 
@@ -70,9 +67,7 @@ def test_flops_are_what_a_counter_counts(name: str, head: str | None) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_attention_maps_have_the_shapes_that_the_model_returns(name: str) -> None:
     model = build(ALL[name])
-    both = model.spec.architecture.encoder is not None and model.is_decoder
-    ids = torch.randint(6, 50, (BATCH, LENGTH))
-    out = model(ids, output_attentions=True, **({"decoder_input_ids": ids[:, :TARGET]} if both else {}))
+    out = model(**reading(model.spec, BATCH, LENGTH, TARGET), output_attentions=True)
     rows = forward(ALL[name].architecture, batch=BATCH, length=LENGTH, target=TARGET)
     main = "decoder" if model.is_decoder else "encoder"
     maps = [row.shape for row in rows if row.name.startswith(main) and row.name.endswith("attention.maps")]

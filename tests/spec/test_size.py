@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.spec.shrunk import ALL
+from tests.spec.shrunk import ALL, TEXT
 from variorum.attention.cache import Cache
 from variorum.builder import build
 from variorum.errors import NotFound, OverBudget, UsageError
@@ -215,7 +215,7 @@ def test_a_fifth_of_bert_is_its_table() -> None:
     assert of("bert-base-uncased").embedding_share == pytest.approx(0.2141, abs=5e-5)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", TEXT)
 def test_parts_terms_and_layers_sum_to_their_totals(name: str) -> None:
     found = size(ALL[name], context=40, batch=3)
     total = {of: sum(term.value for term in found.terms if term.of == of) for of in ("parameters", "cache")}

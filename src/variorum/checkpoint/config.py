@@ -8,13 +8,20 @@ from typing import Any
 from variorum.errors import DamagedFile, NotFound, VariorumError, nearest
 from variorum.family.names import dialects
 from variorum.spec.dialect import Dialect, Key
-from variorum.spec.heads import SequenceHead, TokenHead
+from variorum.spec.heads import Problem, SequenceHead, TokenHead
 from variorum.spec.model import Model
 from variorum.spec.paths import lookup
 
 MAX_DEPTH = 1_000  # DeepNet's, the deepest published; beyond any use a model would take for ever to lay out
 POSITIVE = {"width", "depth", "vocab", "heads", "kv_heads", "head_dim"}  # sizes of which none makes no model
-LABELLED = ("sequence_classification", "token_classification")
+LABELLED = ("sequence_classification", "token_classification", "image_classification")
+
+CLASSIFIES = "sequence_classification"
+PROBLEMS: dict[str, Problem] = {
+    "single_label_classification": "single_label",
+    "multi_label_classification": "multi_label",
+    "regression": "regression",
+}
 
 
 def dialect_of(config: Mapping[str, Any], where: str = "config.json") -> Dialect:
@@ -74,12 +81,29 @@ def _read(key: Key, config: Mapping[str, Any], base: Model) -> dict[str, object]
 
 
 def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
-    names = config.get("id2label")
+    names, heads = config.get("id2label"), model.architecture.heads
     count = len(names) if isinstance(names, Mapping) else config.get("num_labels")
-    if not isinstance(count, int):
-        return {}
-    heads = model.architecture.heads
-    return {f"architecture.heads.{name}.labels": count for name in LABELLED if name in heads}
+    found: dict[str, object] = {}
+    if isinstance(count, int):
+        found = {f"architecture.heads.{name}.labels": count for name in LABELLED if name in heads}
+    if CLASSIFIES in heads:
+        labels = count if isinstance(count, int) else getattr(heads[CLASSIFIES], "labels", 2)
+        found[f"architecture.heads.{CLASSIFIES}.problem"] = _problem(config, labels)
+    return found
+
+
+def _problem(config: Mapping[str, Any], labels: int) -> Problem:
+    """What ``problem_type`` says of a sequence head; without it one label is a number.
+
+    Raises:
+        DamagedFile: it names no problem.
+    """
+    said = config.get("problem_type")
+    if said is None:
+        return "regression" if labels == 1 else "single_label"
+    if said not in PROBLEMS:
+        raise DamagedFile(f"problem_type is {said!r}", remedy=f"known: {', '.join(PROBLEMS)}")
+    return PROBLEMS[said]
 
 
 def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...]) -> dict[str, Any]:
@@ -97,6 +121,8 @@ def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], head
             if len(named) != head.labels:
                 config["id2label"] = {str(i): f"LABEL_{i}" for i in range(head.labels)}
                 config["label2id"] = {f"LABEL_{i}": i for i in range(head.labels)}
+        if name == CLASSIFIES and isinstance(head, SequenceHead) and _problem(config, head.labels) != head.problem:
+            config["problem_type"] = next(said for said, problem in PROBLEMS.items() if problem == head.problem)
     return config
 
 

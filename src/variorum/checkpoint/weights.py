@@ -16,7 +16,7 @@ from torch import Tensor
 from variorum.errors import DamagedFile
 from variorum.spec.architecture import Architecture
 from variorum.spec.dialect import Dialect, Rule
-from variorum.spec.inventory import Shape, tensors
+from variorum.spec.inventory import Shape, constants, tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Step:
     ours: tuple[str, ...]
     shapes: tuple[Shape, ...]
     heads: int
+    head_dim: int = 0
 
     def read(self, found: Sequence[Tensor]) -> list[Tensor]:
         """On-disk tensors -> ours, as views where possible."""
@@ -40,6 +41,10 @@ class Step:
             return [first.T if first.dim() == 2 else first]
         if rule.how == "per_head":
             return [first.reshape(first.shape[0], -1).T]
+        if rule.how == "paired":
+            return [first.unflatten(0, (-1, self.head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)]
+        if rule.how == "shifted":
+            return [first - rule.by]
         return [first.reshape(self.shapes[0])]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
@@ -56,6 +61,10 @@ class Step:
             return [first.T.reshape(first.shape[1], self.heads, -1)]
         if rule.how == "per_head_out":
             return [first.reshape(first.shape[0], self.heads, -1)]
+        if rule.how == "paired":
+            return [first.unflatten(0, (-1, 2, self.head_dim // 2)).transpose(1, 2).flatten(0, 2)]
+        if rule.how == "shifted":
+            return [first + rule.by]
         return [first[(None,) * rule.ones] if rule.how == "leading" else first]
 
     def _split(self, whole: Tensor) -> list[Tensor]:
@@ -91,7 +100,7 @@ def plan(dialect: Dialect, arch: Architecture, heads: Sequence[str], prefix: str
     Raises:
         DamagedFile: the dialect has no rule for a tensor of this architecture, or one name for two of them.
     """
-    wanted = tensors(arch, heads)
+    wanted = tensors(arch, heads) | constants(arch, heads)
     steps: list[Step] = []
     done: set[str] = set()
     rules = [*(dataclasses.replace(r, disk=prefix + r.disk) for r in dialect.rules), *dialect.heads]
@@ -131,7 +140,9 @@ def _apply(rule: Rule, arch: Architecture, wanted: Mapping[str, Shape], done: se
         if disk is None:
             continue
         stack = arch.stacks.get(ours[0].split(".")[0], arch.main)
-        yield Step(rule, disk, ours, tuple(wanted[name] for name in ours), stack.block.attention.heads)
+        attention = stack.block.attention
+        shapes = tuple(wanted[name] for name in ours)
+        yield Step(rule, disk, ours, shapes, attention.heads, getattr(attention, "head_dim", 0))
 
 
 def _places(arch: Architecture, name: str, variables: dict[str, str]) -> dict[str, object]:

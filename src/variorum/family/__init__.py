@@ -11,7 +11,7 @@ from functools import cache
 from variorum.errors import NotFound, nearest
 from variorum.spec.model import Model
 
-LINEAGES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "gemma", "deepseek")
+LINEAGES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "gemma", "deepseek", "vit")
 CLOSED = {
     "gpt-4": "OpenAI has not disclosed its architecture",
     "claude": "Anthropic has not disclosed its architecture",

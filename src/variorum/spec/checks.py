@@ -16,13 +16,23 @@ from variorum.spec.inputs import PatchInput, TokenInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.paths import leaves
-from variorum.spec.positions import Alibi, Disentangled, Learned, RecurrentRelative, RelativeBuckets, Rotary
+from variorum.spec.positions import (
+    Alibi,
+    Disentangled,
+    DynamicNtkScaling,
+    Learned,
+    NtkScaling,
+    RecurrentRelative,
+    RelativeBuckets,
+    Rotary,
+)
 
 Finding = tuple[str, str]
 Found = Iterator[Finding]
 SIZES = {
     "width", "depth", "vocab", "rank", "heads", "kv_heads", "head_dim", "query_rank", "kv_rank", "nope_dim", "rope_dim",
     "value_dim", "count", "active", "rows", "buckets", "span", "kernel", "groups", "active_groups", "inner", "labels",
+    "original_length",
 }  # fmt: skip
 LIMITS = {"softcap", "clip", "max_bias"}
 SUBLAYERS = ("attention", "cross", "feedforward")
@@ -116,6 +126,19 @@ def rotary(model: Model) -> Found:
             dims = int(getattr(layer.attention, "rope_dim", layer.attention.head_dim) * layer.positions.fraction)
             if dims < 2 or dims % 2:
                 yield f"{at}.attention", f"{dims} rotated channels"
+
+
+def rope_scaling(model: Model) -> Found:
+    """A rotary scaling by nothing, or one that tells the first pair from the last where there is one pair."""
+    for at, _, layer in _layers(model):
+        scaling = getattr(layer.positions, "scaling", None)
+        if not isinstance(layer.positions, Rotary) or scaling is None:
+            continue
+        dims = int(getattr(layer.attention, "rope_dim", layer.attention.head_dim) * layer.positions.fraction)
+        if not scaling.factor > 0:
+            yield f"{at}.positions.scaling.factor", f"a factor of {scaling.factor:g}"
+        elif dims == 2 and isinstance(scaling, NtkScaling | DynamicNtkScaling):
+            yield f"{at}.positions.scaling", "NTK scaling of a single pair"
 
 
 def buckets(model: Model) -> Found:
@@ -285,8 +308,10 @@ def inputs(model: Model) -> Found:
         if isinstance(source, PatchInput):
             if source.image % source.patch:
                 yield f"{at}.input.patch", f"patches of {source.patch} in an image of {source.image}"
-            elif isinstance(source.positions, Learned) and source.positions.rows != source.length:
-                yield f"{at}.input.positions.rows", f"{source.positions.rows} rows for {source.length} vectors"
+            elif isinstance(source.positions, Learned) and source.positions.usable != source.length:
+                yield f"{at}.input.positions.rows", f"{source.positions.usable} rows for {source.length} vectors"
+        if not isinstance(source, TokenInput) and getattr(source.positions, "count", "mask") == "ids":
+            yield f"{at}.input.positions.count", f"positions that count ids in {source.reads}"
 
 
 def words(model: Model) -> Found:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from variorum.spec.model import Model
 
-How = Literal["same", "transposed", "fused", "per_head", "per_head_out", "leading", "stacked"]
+How = Literal["same", "transposed", "fused", "per_head", "per_head_out", "leading", "stacked", "paired", "shifted"]
 FusedLayout = Literal["s h d", "g (r+2) d"]
 
 
@@ -25,7 +25,8 @@ class Rule:
     one after another, or for each of g key heads its r queries and then one head of every other tensor);
     "per_head" ([D, H, d] for our [H·d, D]); "per_head_out" ([D, H, d] for [D, H·d]); "leading" (``ones``
     axes of length 1 in front of ours);
-    "stacked" (one on-disk tensor per expert {j} for our [E, …]).
+    "stacked" (one on-disk tensor per expert {j} for our [E, …]); "paired" (the two halves of each rotated head as
+    neighbouring rows); "shifted" (``by`` is added to every value on disk).
     """
 
     disk: str
@@ -34,6 +35,7 @@ class Rule:
     layout: FusedLayout = "s h d"
     transposed: bool = False
     ones: int = 0
+    by: float = 0.0
 
 
 def same(disk: str, ours: str) -> Rule:
@@ -54,6 +56,16 @@ def leading(disk: str, ours: str, ones: int) -> Rule:
 def fused(disk: str, *ours: str, layout: FusedLayout = "s h d", transposed: bool = False) -> Rule:
     """Several of our tensors in one on disk."""
     return Rule(disk, ours, "fused", layout, transposed)
+
+
+def paired(disk: str, ours: str) -> Rule:
+    """Projections whose rotated channels are stored as pairs (0, 1), (2, 3) …, where ours pair the halves of a head."""
+    return Rule(disk, (ours,), "paired")
+
+
+def shifted(disk: str, ours: str, by: float) -> Rule:
+    """Tensors stored with ``by`` added to every value."""
+    return Rule(disk, (ours,), "shifted", by=by)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +125,8 @@ class Dialect:
         required: config values that must be these, since nothing else is implemented for this type.
         read: further paths computed from the config; write: their inverse.
         drops, duplicates: on-disk tensors that are ignored, or must equal one of ours.
+        tables: on-disk tables that the spec computes -> the path of their sinusoids in the architecture. They are
+            checked, and written as they were read.
         older: suffixes of early releases and what they are called now.
         prefixes: heads whose published class uses another prefix.
         choose: which of several dialects of this type a config means.
@@ -130,6 +144,7 @@ class Dialect:
     write: Callable[[Model], Mapping[str, object]] = lambda model: {}
     drops: tuple[Drop, ...] = ()
     duplicates: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     older: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Dialect] | None = None

@@ -8,6 +8,8 @@ from variorum.spec.feedforward import Activation
 from variorum.spec.norms import Norm
 from variorum.spec.part import Part, part, seen
 
+Problem = Literal["single_label", "multi_label", "regression"]
+
 
 @part
 class Transform(Part):
@@ -27,7 +29,8 @@ class VocabularyHead(Part):
     """Scores over the vocabulary: masked_lm, permutation_lm, causal_lm, seq2seq_lm.
 
     ``tie`` names the table whose rows are the output vectors (``None``: an own matrix). ``scale`` multiplies the
-    hidden states first (T5: width^-0.5 when tied). ``softcap`` c bends the logits to c·tanh(x/c).
+    hidden states first (T5: width^-0.5 when tied). ``softcap`` c bends the logits to c·tanh(x/c). ``offset`` adds a
+    constant vector that is kept with the weights but never trained (BART: zeros).
     """
 
     tie: str | None = seen(by="load", default=None)
@@ -35,19 +38,24 @@ class VocabularyHead(Part):
     transform: Transform | None = seen(by="load", default=None)
     scale: float | None = seen(by="forward", default=None)
     softcap: float | None = seen(by="forward", default=None)
+    offset: bool = seen(by="load", default=False)
 
 
 @part
 class SequenceHead(Part):
-    """One vector per sequence, then a linear layer: sequence_classification, next_sentence.
+    """One vector per sequence, then a linear layer: sequence_classification, image_classification, next_sentence.
 
-    ``take`` says which vector: the model's pooler, the first token, the last real token, or the mean of the real
-    tokens. ``transform`` comes between, with ``transform_dropout`` before it and ``dropout`` after it.
+    ``take`` says which vector: the model's pooler, the first token, the last real token, the mean of the real tokens,
+    or "end": where the text that is read has its last ``end_id`` (T5, BART). ``transform`` comes between, with
+    ``transform_dropout`` before it and ``dropout`` after it. ``problem`` is what its labels are: one of several, any of
+    several, or numbers. With one label over [B, C, T] it is multiple_choice, which gives each choice a number.
     """
 
-    take: Literal["pooler", "first", "last", "mean"] = seen(by="forward")
+    take: Literal["pooler", "first", "last", "mean", "end"] = seen(by="forward")
+    end_id: int | None = seen(by="forward", default=None)
     labels: int = seen(by="load", default=2)
     bias: bool = seen(by="load", default=True)
+    problem: Problem = seen(by="loss", default="single_label")
     transform: Transform | None = seen(by="load", default=None)
     transform_dropout: float = seen(by="training", default=0.0)
     dropout: float = seen(by="training", default=0.1)
@@ -72,6 +80,8 @@ HEAD_NAMES = (
     "replaced_token",
     "next_sentence",
     "sequence_classification",
+    "multiple_choice",
+    "image_classification",
     "token_classification",
     "question_answering",
 )

@@ -23,6 +23,11 @@ class Learned(Part):
     offset: int = seen(by="forward", default=0)
     count: Literal["mask", "ids"] = seen(by="forward", default="mask")
 
+    @property
+    def usable(self) -> int:
+        """Positions that it has rows for."""
+        return self.rows - self.offset
+
 
 @part
 class Sinusoidal(Part):
@@ -40,6 +45,33 @@ class LinearScaling(Part):
     """Position interpolation: every frequency divided by ``factor`` (Chen et al. 2023)."""
 
     factor: float = seen(by="forward")
+
+
+@part
+class NtkScaling(Part):
+    """NTK-aware scaling: the base becomes theta·factor^(d/(d-2)) over d rotated channels (bloc97 2023).
+
+    The slowest pair turns ``factor`` times more slowly, as in interpolation, the fastest as before. Published files
+    have no name for it: they state the larger base.
+    """
+
+    factor: float = seen(by="forward")
+
+    def base(self, theta: float, dims: int) -> float:
+        """The base that ``dims`` rotated channels turn by."""
+        return float(theta * self.factor ** (dims / (dims - 2)))
+
+
+@part
+class DynamicNtkScaling(Part):
+    """NTK scaling by the text's own length n: theta·(factor·n/original - (factor - 1))^(d/(d-2)) (emozilla 2023).
+
+    Up to ``original_length`` tokens nothing changes. Beyond it each further token turns all earlier ones anew, in
+    every layer, so a cache starts over at every step.
+    """
+
+    factor: float = seen(by="forward")
+    original_length: int = seen(by="forward")
 
 
 @part
@@ -68,7 +100,7 @@ class YarnScaling(Part):
     truncate: bool = seen(by="forward", default=True)
 
 
-RopeScaling = LinearScaling | Llama3Scaling | YarnScaling
+RopeScaling = LinearScaling | NtkScaling | DynamicNtkScaling | Llama3Scaling | YarnScaling
 
 
 @part

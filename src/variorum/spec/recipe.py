@@ -13,7 +13,7 @@ _HISTORY = "what its authors did; a run here states its own budget"
 class Tokenizer(Part):
     """How text becomes ids. ``kind`` is the algorithm; ``cased`` keeps case and accents."""
 
-    kind: Literal["wordpiece", "byte-bpe", "bpe", "unigram", "bytes"] = seen(by="tokenizer")
+    kind: Literal["wordpiece", "byte-bpe", "bpe", "unigram", "bytes", "patches"] = seen(by="tokenizer")
     cased: bool = seen(by="tokenizer", default=True)
 
 
@@ -21,24 +21,31 @@ class Tokenizer(Part):
 class Masking(Part):
     """Which tokens a masked objective hides: ``rate`` of them, split ``mask``/``random``/kept.
 
-    ``copies`` fixed masks per text are made beforehand (static); ``None`` draws afresh each time (dynamic).
+    ``span`` is the mean length of a hidden run of tokens (``None``: each token is drawn alone). ``copies`` fixed masks
+    per text are made beforehand (static); ``None`` draws afresh each time (dynamic).
     """
 
     rate: float = seen(by="loss", default=0.15)
     mask: float = seen(by="loss", default=0.8)
     random: float = seen(by="loss", default=0.1)
+    span: float | None = seen(by="loss", default=None)
     copies: int | None = seen(by="none", default=None, because=_HISTORY)
 
 
 @part
 class Objective(Part):
-    """What the model is trained to do; ``pair`` is the sentence-pair task beside it, ``predict`` the share scored."""
+    """What the model is trained to do; ``pair`` is the sentence-pair task beside it.
+
+    ``label_smoothing`` of each target's probability is spread over the vocabulary in training.
+    """
 
     kind: Literal[
-        "masked_lm", "causal_lm", "permutation_lm", "span_corruption", "replaced_token", "distillation", "contrastive"
+        "masked_lm", "causal_lm", "permutation_lm", "span_corruption", "replaced_token", "distillation", "contrastive",
+        "image_classification", "text_to_text", "infilling", "gap_sentences",
     ] = seen(by="loss")
     masking: Masking | None = seen(by="loss", default=None)
     pair: Literal["next_sentence", "sentence_order"] | None = seen(by="loss", default=None)
+    label_smoothing: float = seen(by="loss", default=0.0)
 
 
 @part

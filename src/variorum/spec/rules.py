@@ -79,6 +79,8 @@ RULES = (
     _build("window", "a token always sees itself, so a window shows at least one", "None is no window", c.windows),
     _build("rotary-even", "rotation turns pairs of channels", "choose head_dim and fraction with an even product",
            c.rotary),
+    _build("rope-scaling", "a scaling stretches positions by a factor, and NTK's keeps the first pair while it slows"
+           " the last", "choose a factor above 0, and at least four rotated channels", c.rope_scaling),
     _build("even-buckets", "half of them are for keys to the left, half for keys to the right",
            "choose an even number of buckets", c.buckets),
     _build("own-key-heads", "its position scores are made for each query head and its own key head",

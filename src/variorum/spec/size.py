@@ -28,6 +28,8 @@ PUBLISHED = "published"
 PART = {
     "input.table": "token table", "input.positions": "positions", "input.segments": "segments",
     "input.project": "input projection", "input.query_vector": "query vector", "input.norm": "norms",
+    "input.first": "first vector", "input.patches": "patches",
+    "input.conv1": "convolution", "input.conv2": "convolution",
     "final_norm": "norms", "positions": "positions", "attention.positions": "positions", "attention": "attention",
     "attention_norms": "norms", "cross": "cross-attention", "cross_norms": "norms", "feedforward_norms": "norms",
     "feedforward.experts": "experts", "feedforward.router": "router", "feedforward": "feed-forward",
@@ -156,7 +158,7 @@ def size(
         dtype=dtype,
         parameters=parameters,
         active=parameters - idle_parameters(arch),
-        embedding=parts["token table"],
+        embedding=parts.get("token table", 0),
         parts=dict(sorted(parts.items(), key=lambda item: -item[1])),
         weight_bytes=parameters * item,
         flops=sum(row.flops for row in token if row.per == "token"),

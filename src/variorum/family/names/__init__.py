@@ -8,7 +8,7 @@ from functools import cache
 from variorum.spec.dialect import Dialect
 from variorum.spec.model import Model
 
-FILES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "llama", "gemma", "deepseek")
+FILES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "llama", "gemma", "deepseek", "vit")
 
 
 @cache

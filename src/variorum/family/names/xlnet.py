@@ -9,11 +9,12 @@ from variorum.family.bert import TABLE
 from variorum.family.names.bert import E, L
 from variorum.family.names.common import head_width
 from variorum.family.xlnet import XLNET
-from variorum.spec.dialect import ACTIVATION, Codec, Dialect, Key, Rule, same, tied_to
+from variorum.spec.dialect import ACTIVATION, Codec, Dialect, Key, Rule, leading, same, tied_to
 from variorum.spec.model import Model
 
 _MEMORY = Codec(lambda length: length or 0, lambda length: length or None)
 _A = "layer.{i}.rel_attn"
+SUMMARISED = ("sequence_classification", "multiple_choice")
 
 
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
@@ -39,12 +40,13 @@ XLNET_NAMES = Dialect(
         Key("mem_len", (f"{E}.memory",), _MEMORY),
         Key("pad_token_id", (f"{E}.input.pad_id",), none="none"),
         Key("initializer_range", ("architecture.init.std",)),
-        Key("summary_last_dropout", ("architecture.heads.sequence_classification.dropout",)),
+        Key("summary_last_dropout", ("architecture.heads.sequence_classification.dropout",
+                                     "architecture.heads.multiple_choice.dropout")),
         Key("tie_word_embeddings", ("architecture.heads.permutation_lm.tie",), tied_to(TABLE)),
     ),
     rules=(
         same("word_embedding", "encoder.input.table"),
-        Rule("mask_emb", ("encoder.input.query_vector",), "leading"),
+        leading("mask_emb", "encoder.input.query_vector", 2),
         *(Rule(f"{_A}.{short}", (f"{L}.attention.{name}.weight",), "per_head")
           for short, name in (("q", "query"), ("k", "key"), ("v", "value"), ("r", "positions.relative"))),
         Rule(f"{_A}.o", (f"{L}.attention.out.weight",), "per_head_out"),
@@ -59,8 +61,8 @@ XLNET_NAMES = Dialect(
     ),
     heads=(
         same("lm_loss", "heads.permutation_lm.project"),
-        same("sequence_summary.summary", "heads.sequence_classification.transform.dense"),
-        same("logits_proj", "heads.sequence_classification.project"),
+        *(same("sequence_summary.summary", f"heads.{name}.transform.dense") for name in SUMMARISED),
+        *(same("logits_proj", f"heads.{name}.project") for name in SUMMARISED),
         same("classifier", "heads.token_classification.project"),
         same("qa_outputs", "heads.question_answering.project"),
     ),
@@ -68,6 +70,7 @@ XLNET_NAMES = Dialect(
         "XLNetModel": (),
         "XLNetLMHeadModel": ("permutation_lm",),
         "XLNetForSequenceClassification": ("sequence_classification",),
+        "XLNetForMultipleChoice": ("multiple_choice",),
         "XLNetForTokenClassification": ("token_classification",),
         "XLNetForQuestionAnsweringSimple": ("question_answering",),
     },
