@@ -70,6 +70,8 @@ class Step:
     def _split(self, whole: Tensor) -> list[Tensor]:
         if self.rule.layout == "s h d":
             return list(whole.split([shape[0] for shape in self.shapes]))
+        if self.rule.layout == "e s i":
+            return list(whole.split([shape[1] for shape in self.shapes], 1))
         groups, queries = self._groups()
         by_group = whole.unflatten(0, (groups, queries + len(self.shapes) - 1, -1))
         parts = by_group.split([queries] + [1] * (len(self.shapes) - 1), 1)
@@ -78,6 +80,8 @@ class Step:
     def _join(self, parts: Sequence[Tensor]) -> Tensor:
         if self.rule.layout == "s h d":
             return torch.cat(list(parts))
+        if self.rule.layout == "e s i":
+            return torch.cat(list(parts), 1)
         groups, queries = self._groups()
         counts = [queries] + [1] * (len(parts) - 1)
         heads = [part.unflatten(0, (groups, count, -1)) for part, count in zip(parts, counts, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from variorum.spec.model import Model
 
 How = Literal["same", "transposed", "fused", "per_head", "per_head_out", "leading", "stacked", "paired", "shifted"]
-FusedLayout = Literal["s h d", "g (r+2) d"]
+FusedLayout = Literal["s h d", "g (r+2) d", "e s i"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Rule:
     """One on-disk name and what it holds. A name is a tensor, or a prefix of tensors that keep their suffix.
 
     ``how``: "same"; "transposed" (2-D only); "fused" (several of ours along the first axis, in ``layout`` order:
-    one after another, or for each of g key heads its r queries and then one head of every other tensor);
+    one after another; or for each of g key heads its r queries and then one head of every other tensor; or one after
+    another within each expert);
     "per_head" ([D, H, d] for our [H·d, D]); "per_head_out" ([D, H, d] for [D, H·d]); "leading" (``ones``
     axes of length 1 in front of ours);
     "stacked" (one on-disk tensor per expert {j} for our [E, …]); "paired" (the two halves of each rotated head as
@@ -130,6 +131,7 @@ class Dialect:
         older: suffixes of early releases and what they are called now.
         prefixes: heads whose published class uses another prefix.
         choose: which of several dialects of this type a config means.
+        by_name: the same, where only an on-disk name (a regular expression) shows it.
     """
 
     model_type: str
@@ -148,6 +150,7 @@ class Dialect:
     older: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Dialect] | None = None
+    by_name: Mapping[str, Dialect] = dataclasses.field(default_factory=dict)
 
     def prefix_of(self, heads: Sequence[str]) -> str:
         """What backbone names start with for a model with these heads."""
