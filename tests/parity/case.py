@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tests.parity.probes import KINDS, PADDED, Material, Probe
 
@@ -29,10 +29,13 @@ CLASSES = {
 }
 LABELS = {"sequence_classification": 3, "token_classification": 5, "image_classification": 3}
 TASKS = ("sequence_classification", "token_classification", "question_answering")
+SEPARATED = ("question_answering", "multiple_choice")
 POOLED = ("sequence_classification", "next_sentence", "multiple_choice", "image_classification")
 
 FIRST_COLUMN = "reads the first column, which holds padding"
 LAST_COLUMN = "reads the last column, which holds padding"
+COUNTED = "counts columns of padding among positions"
+ONE_LENGTH = "takes the longest text's length for every text beside it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,11 @@ class Tiny:
     its own although the published class (T5) ties it whatever its configuration says. classes: published class
     names that break the pattern. segments: segment ids the model reads. pools: what the published sequence head
     reads ("first" and "last" column: wherever the padding is). pixels, mels: the shape of what is read instead of
-    ids, vectors: how many positions that makes. extra: probe kinds of single heads.
+    ids, vectors: how many positions that makes. everywhere: one of so many tokens is global, under heads that do not
+    say themselves which ones are. start: the first id
+    of a decoder beside an encoder ("last": the last of what it writes); encodes: the heads that read the encoder alone;
+    trail: tokens after the end id. columns: the published code counts padding among positions. extra: probe kinds of
+    single heads.
     """
 
     name: str
@@ -60,6 +67,12 @@ class Tiny:
     pixels: tuple[int, ...] = ()
     mels: tuple[int, ...] = ()
     vectors: int = 0
+    everywhere: int = 0
+    one_length: bool = False
+    start: int | Literal["last"] | None = None
+    encodes: tuple[str | None, ...] = ()
+    trail: int = 0
+    columns: bool = False
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def cases(self) -> list[Case]:
@@ -90,21 +103,24 @@ class Case:
 
     @property
     def material(self) -> Material:
-        """What probes are drawn from. T5's sequence and span heads decode the source itself, up to its end id."""
-        decodes = self.tiny.oracle == "T5" and self.head not in (None, "token_classification")
+        """What probes are drawn from. Sequence and span heads on a decoder re-read the source, up to its end id."""
+        decodes = self.tiny.start is not None and self.head not in self.tiny.encodes
         return Material(
             vocab=self.config["vocab_size"],
             pad=self.config.get("pad_token_id", 0),
             segments=self.tiny.segments,
-            eos=1 if decodes else None,
-            start=0 if decodes else None,
-            echo=decodes and self.head != "seq2seq_lm",
+            eos=self.config["eos_token_id"] if decodes else None,
+            trail=self.tiny.trail,
+            start=self.tiny.start if decodes else None,
+            echo=decodes and self.head in (*POOLED, "question_answering"),
             pooled=self.head in POOLED,
             choices=self.head == "multiple_choice",
             pixels=self.tiny.pixels,
             mels=self.tiny.mels,
             vectors=self.tiny.vectors,
             given_positions=self.tiny.given_positions,
+            separator=self.config["sep_token_id"] if self.tiny.everywhere and self.head in SEPARATED else None,
+            everywhere=0 if self.head in (*SEPARATED, "sequence_classification") else self.tiny.everywhere,
             seed=self.seed,
         )
 
@@ -123,11 +139,13 @@ class Case:
     def misread(self, kind: str) -> str | None:
         """Why the oracle itself is wrong on a probe; then each sequence run alone is what is right."""
         pooled = self.head in (*POOLED, "masked_lm+next_sentence")
+        if kind == "left" and self.tiny.columns:
+            return COUNTED
         if pooled and kind == "left" and self.tiny.pools == "first":
             return FIRST_COLUMN
         if pooled and kind == "right" and self.tiny.pools == "last":
             return LAST_COLUMN
-        return None
+        return ONE_LENGTH if self.tiny.one_length and kind in ("left", "right") else None
 
 
 def materialise(case: Case, directory: Path) -> Path:

@@ -224,7 +224,12 @@ def gradient_gap(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> fl
 
 
 def run(model: nn.Module, probe: Probe, *, gradients: bool = True) -> Outputs:
-    """The oracle on a probe; batches run in order, and carry a cache or a memory where the probe says so."""
+    """The oracle on a probe; batches run in order, and carry a cache or a memory where the probe says so.
+
+    A model that keeps no cache (GPT-1) reads the same text in one call.
+    """
+    if probe.carry == "cache" and "use_cache" not in _parameters(model):
+        probe, gradients = Probe(kind=probe.kind, batches=probe.whole), False
     gradients = gradients and probe.carry is None
     results: list[Mapping[str, Any]] = []
     carried: dict[str, Any] = {}
@@ -248,6 +253,8 @@ def run(model: nn.Module, probe: Probe, *, gradients: bool = True) -> Outputs:
 def real_rows(results: list[Mapping[str, Any]], probe: Probe) -> dict[str, Tensor]:
     """Per output name the rows that count: [B, T, …] by the mask, [B, …] whole; pieces of a row joined first."""
     rows = [batch.rows for batch in probe.batches]
+    if probe.batches[0].choices:
+        results = [{name: value.flatten() for name, value in r.items() if name in SCORES} for r in results]
     if probe.carry is not None:
         results = [{name: torch.cat([r[name] for r in results], dim=1) for name in results[0]}]
         rows = [torch.cat(rows, dim=1)]

@@ -46,7 +46,8 @@ class Slots:
 class Cache:
     """The state of one decoding batch: per-layer slots, and positions and order of all keys ([B or 1, T], -1 = empty).
 
-    ``encoded`` and ``encoded_order`` are an encoder's output, kept for cross-attention.
+    ``encoded`` and ``encoded_order`` are an encoder's output, kept for cross-attention. ``vectors`` [B, T, D] are what
+    the stack was given so far, kept only where it may have to start over.
     """
 
     depth: int
@@ -57,6 +58,7 @@ class Cache:
     padded: bool = False
     encoded: Tensor | None = None
     encoded_order: Tensor | None = None
+    vectors: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.layers = [Slots() for _ in range(self.depth)]
@@ -71,6 +73,19 @@ class Cache:
     def next_order(self) -> Tensor | int:
         """The order of the next token of each row, [B or 1, 1]."""
         return 0 if self.order is None else self.order.amax(-1, keepdim=True) + 1
+
+    def again(self, vectors: Tensor, new: Where, settled: int) -> tuple[Tensor, Where]:
+        """The new tokens as they are; once the text has more than ``settled``, all tokens, the cache left empty."""
+        self.vectors = vectors if self.vectors is None else torch.cat((self.vectors, vectors), 1)
+        order, positions = new.k_order, new.k_positions
+        if self.order is not None and self.positions is not None:
+            order, positions = _joined(self.order, order), _joined(self.positions, positions)
+        if int(positions.max()) < settled:
+            return vectors, new
+        self.order = self.positions = None
+        self.layers = [Slots() for _ in range(self.depth)]
+        padded = self.padded or new.padded
+        return self.vectors, Where(positions, positions, order, order, padded=padded)
 
     def extend(self, new: Where) -> Where:
         """Where the new queries stand among all keys so far; remembers the new ones."""

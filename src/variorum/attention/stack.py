@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class Stack(nn.Module):
 
     def __init__(self, stack: spec.Stack, width: int) -> None:
         super().__init__()
-        self.spec = stack
+        self.spec, self.settled = stack, stack.settled
         self.input = build_input(stack.input, width)
         bidirectional = stack.mask == "bidirectional"
         shared = build_shared(stack.positions, stack.block.attention, width, bidirectional=bidirectional)
@@ -48,17 +49,42 @@ class Stack(nn.Module):
 
     def forward(
         self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None = None,
-        query: Query | None = None, memory: list[Tensor] | None = None,
+        query: Query | None = None, memory: list[Tensor] | None = None, memory_order: Tensor | None = None,
         encoded: Tensor | None = None, cross_where: Where | None = None, cache: Cache | None = None,
         backend: str = "auto",
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         """Looked-up vectors [B, T, rank] -> states [B, T, D] (of the query stream if there is one), new memory."""
+        given: dict[str, Any] = {"segments": segments, "query": query, "memory": memory, "encoded": encoded}
+        given |= {"cross_where": cross_where, "cache": cache, "backend": backend}
+        if cache is not None and self.settled is not None:
+            every, everywhere = cache.again(vectors, new, self.settled)
+            if every is not vectors:
+                return self._again(every, everywhere, trace, vectors.shape[1], given)
+        return self._run(vectors, new, trace, **given)
+
+    def _again(
+        self, every: Tensor, where: Where, trace: Trace, count: int, given: dict[str, Any]
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        """All tokens so far, of which the last ``count`` are wanted."""
+        if given["cross_where"] is not None:
+            across = {"q_positions": where.q_positions, "q_order": where.q_order, "memo": {}}
+            given = {**given, "cross_where": dataclasses.replace(given["cross_where"], **across)}
+        anew = trace.alike()
+        x, kept = self._run(every, where, anew, **given)
+        trace.take(anew, count, len(x))
+        return x[:, -count:], kept
+
+    def _run(
+        self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None, query: Query | None,
+        memory: list[Tensor] | None, encoded: Tensor | None, cross_where: Where | None, cache: Cache | None,
+        backend: str,
+    ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         real = new.q_order >= 0 if new.padded else None
         x = embedded = self.input(vectors, new.q_positions, segments, real)
         where = new if cache is None else cache.extend(new)
         if memory is not None:
-            where = new = _after_memory(new, memory[0].shape[1])
-            query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1]))
+            where = new = _after_memory(new, memory[0].shape[1], memory_order)
+            query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1], memory_order))
         kept: list[Tensor] | None = [] if self.spec.memory or memory is not None else None
         g, g_where = query or (None, None)
         for index, layer in enumerate(self.layers):
@@ -81,14 +107,16 @@ class Stack(nn.Module):
         return x, kept
 
 
-def _after_memory(new: Where, length: int) -> Where:
-    """Where the same tokens stand when ``length`` remembered ones come before them."""
-    steps = torch.arange(length, device=new.q_order.device)
+def _after_memory(new: Where, length: int, order: Tensor | None) -> Where:
+    """Where the same tokens stand when ``length`` remembered ones come before them, in ``order`` [B or 1, length]."""
+    steps = torch.arange(length, device=new.q_order.device)[None] if order is None else order
+    past = F.pad(steps, (1, 0), value=-1).amax(-1, keepdim=True) + 1
     keys = {}
     for name in ("positions", "order"):
         own = {side: getattr(new, f"{side}_{name}") for side in "qk"}
-        shifted = {side: torch.where(at >= 0, at + length, at) for side, at in own.items()}
-        keys[f"k_{name}"] = torch.cat((steps.expand(len(shifted["k"]), -1), shifted["k"]), 1)
+        shifted = {side: torch.where(at >= 0, at + past, at) for side, at in own.items()}
+        rows = max(len(steps), len(shifted["k"]))
+        keys[f"k_{name}"] = torch.cat((steps.expand(rows, -1), shifted["k"].expand(rows, -1)), 1)
         keys[f"q_{name}"] = shifted["q"]
     segments = new.k_segments
     if segments is not None:

@@ -17,8 +17,12 @@ from variorum.checkpoint.config import heads_of, read_config
 from variorum.checkpoint.weights import Step, plan
 from variorum.errors import DamagedFile, NotFound, UsageError, nearest
 from variorum.model import Model
+from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
+from variorum.spec.inventory import constants
 from variorum.spec.model import Model as Spec
+from variorum.spec.paths import lookup
+from variorum.spec.positions import Sinusoidal
 
 AUTO = "auto"
 
@@ -28,7 +32,8 @@ class Origin:
     """Where a model came from, kept so that saving writes the same keys.
 
     ``verified`` is True when every file matched its recorded sha256, False when nothing was recorded.
-    ``unused`` maps ignored on-disk names to the reason; ``fresh`` lists parameters that the file did not hold.
+    ``unused`` maps ignored on-disk names to the reason; ``fresh`` lists parameters that the file did not hold;
+    ``tables`` holds what the file stores and the spec computes; ``absent`` lists constants that the file left out.
     """
 
     directory: Path
@@ -40,6 +45,8 @@ class Origin:
     duplicates: dict[str, str] = dataclasses.field(default_factory=dict)
     unused: dict[str, str] = dataclasses.field(default_factory=dict)
     fresh: tuple[str, ...] = ()
+    tables: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
 
 def load(
@@ -134,11 +141,18 @@ class _Reading:
     fresh_head: bool
 
     def __post_init__(self) -> None:
-        self.dialect = self.origin.dialect
+        self.dialect = self.origin.dialect = self._spelt(self.origin.dialect)
         self.disk = {self._modern(name): name for name in self.source.shapes}
         known = (self.dialect.prefix_of(self.heads), self.dialect.prefix, *self.dialect.prefixes.values())
         found = (p for p in known if p and any(name.startswith(p) for name in self.disk))
         self.origin.prefix = next(found, "")
+
+    def _spelt(self, dialect: Dialect) -> Dialect:
+        """The layout of this type that the file's names show."""
+        for pattern, other in dialect.by_name.items():
+            if any(re.search(pattern, name) for name in self.source.shapes):
+                return other
+        return dialect
 
     def _modern(self, name: str) -> str:
         for old, new in self.dialect.older.items():
@@ -162,7 +176,11 @@ def _values(reading: _Reading) -> dict[str, Tensor]:
     arch, origin = reading.spec.architecture, reading.origin
     steps = plan(reading.dialect, arch, reading.heads, origin.prefix)
     missing = [step for step in steps if any(name not in reading.disk for name in step.disk)]
-    fresh = _fresh(reading, steps, missing)
+    fixed = constants(arch, reading.heads)
+    left_out = [step for step in missing if step.ours[0] in fixed]
+    origin.absent = tuple(name for step in left_out for name in step.disk)
+    fresh = {name: torch.zeros(fixed[name]) for step in left_out for name in step.ours}
+    fresh |= _fresh(reading, steps, [step for step in missing if step not in left_out])
     used = {name for step in steps if step not in missing for name in step.disk}
     _account(reading, used)
     values = dict(fresh)
@@ -212,6 +230,8 @@ def _account(reading: _Reading, used: set[str]) -> None:
         drop = next((d for d in reading.dialect.drops if re.fullmatch(d.pattern, name)), None)
         if _duplicate_of(reading.dialect, name, origin.prefix):
             origin.duplicates[name] = _duplicate_of(reading.dialect, name, origin.prefix)
+        elif name.removeprefix(origin.prefix) in reading.dialect.tables:
+            origin.tables[name] = _table(reading, name, reading.dialect.tables[name.removeprefix(origin.prefix)])
         elif name in others:
             origin.unused[name] = others[name]
         elif drop is not None:
@@ -255,6 +275,22 @@ def _check_shapes(reading: _Reading, step: Step) -> None:
                 f"{name} measures {list(found)}, this model needs {list(expected)}",
                 where=str(reading.origin.directory), remedy="config and weights are of different models",
             )  # fmt: skip
+
+
+def _table(reading: _Reading, name: str, path: str) -> Tensor:
+    """A stored table of sinusoids, [rows, D]; the model computes them, so it must be the same."""
+    stored, positions = reading.get(name), lookup(reading.spec.architecture, path)
+    if not isinstance(positions, Sinusoidal):
+        raise DamagedFile(f"{name} is there, but {path} is {positions}", where=str(reading.origin.directory))
+    rows, halves = torch.arange(len(stored)), positions.layout == "halves"
+    right = sinusoids(rows, stored.shape[-1], positions.base, halves=halves, dtype=torch.float64)
+    # Old conversions computed angles in float32, which far positions show; storage may be narrower still.
+    if not torch.allclose(stored.double(), right, rtol=0, atol=1e-3 + 4 * torch.finfo(stored.dtype).eps):
+        raise DamagedFile(
+            f"{name} differs from the sinusoids that the config asks for", where=str(reading.origin.directory),
+            remedy="the file is damaged, or holds learned positions",
+        )  # fmt: skip
+    return stored
 
 
 def _check_duplicates(reading: _Reading, values: Mapping[str, Tensor]) -> None:

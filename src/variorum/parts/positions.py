@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.parts.norms import build_norm
-from variorum.parts.rotary import rotary_tables, rotate
+from variorum.parts.rotary import rotate, tables_of
 from variorum.parts.where import Where
 from variorum.spec import positions as spec
 from variorum.spec.attention import AnyAttention
@@ -43,13 +43,7 @@ class Rotary(LayerPositions):
         self.spec, self.dims = positions, int(head_dim * positions.fraction)
 
     def rotate(self, q: Tensor, k: Tensor, where: Where) -> tuple[Tensor, Tensor]:
-        key = ("rotary", self.spec, self.dims, q.dtype)
-        q_table = where.remember((*key, "q"), lambda: rotary_tables(self.spec, self.dims, where.q_positions, q.dtype))
-        k_table = (
-            q_table
-            if where.k_positions is where.q_positions
-            else where.remember((*key, "k"), lambda: rotary_tables(self.spec, self.dims, where.k_positions, q.dtype))
-        )
+        q_table, k_table = tables_of(self.spec, self.dims, where, q.dtype)
         return rotate(q, *q_table, self.spec.interleaved), rotate(k, *k_table, self.spec.interleaved)
 
 

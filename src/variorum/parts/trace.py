@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from torch import Tensor
 
@@ -18,3 +19,26 @@ class Trace:
     attentions: list[Tensor] | None = None
     cross_attentions: list[Tensor] | None = None
     routing: list[tuple[Tensor, Tensor]] | None = None
+
+    def alike(self) -> Trace:
+        """An empty trace that keeps the same things."""
+        return Trace(**{field.name: _alike(getattr(self, field.name)) for field in dataclasses.fields(self)})
+
+    def take(self, other: Trace, count: int, batch: int) -> None:
+        """Add what ``other`` kept of the last ``count`` tokens of each of ``batch`` rows."""
+
+        def newest(flat: Tensor) -> Tensor:
+            return flat.unflatten(0, (batch, -1))[:, -count:].flatten(0, 1)
+
+        if self.hidden_states is not None:
+            self.hidden_states += [state[:, -count:] for state in other.hidden_states or ()]
+        if self.attentions is not None:
+            self.attentions += [maps[:, :, -count:] for maps in other.attentions or ()]
+        if self.cross_attentions is not None:
+            self.cross_attentions += [maps[:, :, -count:] for maps in other.cross_attentions or ()]
+        if self.routing is not None:
+            self.routing += [(newest(probabilities), newest(chosen)) for probabilities, chosen in other.routing or ()]
+
+
+def _alike(kept: list[Any] | None) -> list[Any] | None:
+    return None if kept is None else []

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Literal
 
 from variorum.errors import UsageError
-from variorum.spec.attention import AnyAttention, Attention
+from variorum.spec.attention import AnyAttention, Attention, GlobalLocalAttention
 from variorum.spec.feedforward import Activation, AnyFeedForward
 from variorum.spec.heads import Head
 from variorum.spec.inputs import AnyInput, TokenInput
 from variorum.spec.norms import Norm
 from variorum.spec.part import Part, part, seen, table
 from variorum.spec.paths import replaced
-from variorum.spec.positions import AttentionPositions
+from variorum.spec.positions import AttentionPositions, DynamicNtkScaling
 
 Place = Literal["before", "after", "join", "shared"]
 
@@ -161,6 +161,21 @@ class Stack(Part):
                 for path, value in rule.set.items():
                     layer = replaced(layer, path, value)
         return layer
+
+    @property
+    def has_globals(self) -> bool:
+        """Whether some layer's attention is global at some tokens."""
+        set_by_rules = (value for rule in self.pattern for value in rule.set.values())
+        return any(isinstance(one, GlobalLocalAttention) for one in (self.block.attention, *set_by_rules))
+
+    @property
+    def settled(self) -> int | None:
+        """Tokens up to which earlier states stay as they are when another comes; ``None`` where they always do.
+
+        Beyond, a layer's rotation follows the text's length, and a cache starts over with every token.
+        """
+        scalings = (getattr(self.layer(index).positions, "scaling", None) for index in range(self.depth))
+        return min((s.original_length for s in scalings if isinstance(s, DynamicNtkScaling)), default=None)
 
     def owner(self, index: int, what: Literal["attention", "feedforward"]) -> int:
         """The layer whose parameters layer ``index`` uses for its attention or feed-forward."""

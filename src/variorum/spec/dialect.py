@@ -131,6 +131,8 @@ class Dialect:
         older: suffixes of early releases and what they are called now.
         prefixes: heads whose published class uses another prefix.
         choose: which of several dialects of this type a config means.
+        publishes: models published so whose nearest ancestor with a dialect has another.
+        read_only: why nothing is saved in it, where that is so.
         by_name: the same, where only an on-disk name (a regular expression) shows it.
     """
 
@@ -150,6 +152,8 @@ class Dialect:
     older: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Dialect] | None = None
+    publishes: tuple[str, ...] = ()
+    read_only: str = ""
     by_name: Mapping[str, Dialect] = dataclasses.field(default_factory=dict)
 
     def prefix_of(self, heads: Sequence[str]) -> str:

@@ -67,11 +67,15 @@ def cache(arch: Architecture, *, batch: int, context: int, dtype: str) -> list[H
             held += [Held(f"{name}.memory.{i}", axes, item, "step") for i in range(stack.depth)]
     if arch.decoder is not None:
         source = context if arch.encoder is not None else 0
-        held += _slots(arch.decoder, Axis("B", batch), context, source, item)
+        held += _slots(arch.decoder, Axis("B", batch), context, source, item, Axis("D", arch.width))
     return held
 
 
-def _slots(stack: Stack, batch: Axis, context: int, source: int, item: int) -> Iterator[Held]:
+def _slots(stack: Stack, batch: Axis, context: int, source: int, item: int, width: Axis) -> Iterator[Held]:
+    if stack.settled is not None:
+        rank = getattr(stack.input, "rank", None)
+        axes = (batch, Axis("T", context), Axis("R", rank) if rank else width)
+        yield Held("decoder.input.vectors", axes, item, "step", note="to start over from, as rotation follows length")
     for index in range(stack.depth):
         layer, at = stack.layer(index), f"decoder.layers.{index}"
         a = layer.attention

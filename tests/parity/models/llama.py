@@ -15,6 +15,17 @@ LLAMA = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+#: A ramp over four pairs of channels, whose ends are not rounded; the factor on cos and sin is stated.
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 100.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 3.0,
+    "beta_slow": 0.6,
+    "attention_factor": 1.3,
+    "truncate": False,
+}
 
 TINY = (
     Tiny(
@@ -45,6 +56,33 @@ TINY = (
         },
     ),
     Tiny(
+        name="llama-yarn",
+        system="llama",
+        oracle="Llama",
+        heads=("causal_lm",),
+        config={**LLAMA, "attention_bias": True, "mlp_bias": True, "rope_parameters": YARN},
+    ),
+    Tiny(
+        name="llama-linear",
+        system="llama",
+        oracle="Llama",
+        heads=("causal_lm",),
+        config={**LLAMA, "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 3.0}},
+    ),
+    Tiny(
+        name="llama-dynamic",
+        system="llama",
+        oracle="Llama",
+        heads=("token_classification",),
+        # The longest text alone is longer than this.
+        config={
+            **LLAMA,
+            "max_position_embeddings": 20,
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 2.0},
+        },
+        one_length=True,
+    ),
+    Tiny(
         name="mistral",
         system="mistral",
         oracle="Mistral",
@@ -56,7 +94,7 @@ TINY = (
         name="mixtral",
         system="mixtral",
         oracle="Mixtral",
-        heads=("causal_lm", "sequence_classification"),
+        heads=("causal_lm", *TASKS),
         config={**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2},
         pools="last real",
     ),

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from variorum.errors import DamagedFile
-from variorum.spec.positions import LinearScaling, Llama3Scaling, RopeScaling, Rotary, YarnScaling
+from variorum.spec.dialect import Codec
+from variorum.spec.positions import (
+    DynamicNtkScaling,
+    LinearScaling,
+    Llama3Scaling,
+    NtkScaling,
+    RopeScaling,
+    Rotary,
+    YarnScaling,
+)
+
+#: Several end tokens may be named; a head that looks for one takes the first.
+END = Codec(lambda ids: ids[0] if isinstance(ids, list) else ids, lambda end: end)
 
 
 def head_width(width: int, heads: int) -> int:
@@ -32,16 +45,17 @@ def layers_of(kinds: Sequence[str], wanted: str) -> str:
 
 def rope_parameters(config: Mapping[str, Any], theta: float) -> dict[str, Any]:
     """One dictionary from either spelling: ``rope_parameters``, or ``rope_theta`` beside ``rope_scaling``."""
-    found = dict(config.get("rope_parameters") or {"rope_theta": config.get("rope_theta", theta)})
+    found = dict(config.get("rope_parameters") or {})
     scaling = config.get("rope_scaling")
     if isinstance(scaling, Mapping):
         found |= scaling
+    found.setdefault("rope_theta", config.get("rope_theta", theta))
     found.setdefault("rope_type", found.pop("type", "default"))
     return found
 
 
 def scaling_of(parameters: Mapping[str, Any], length: int | None = None) -> RopeScaling | None:
-    """The scaling spec that rotary parameters describe.
+    """The scaling spec that rotary parameters describe; ``length`` is the config's ``max_position_embeddings``.
 
     Raises:
         DamagedFile: a kind that is not implemented.
@@ -52,26 +66,56 @@ def scaling_of(parameters: Mapping[str, Any], length: int | None = None) -> Rope
         return None
     if kind == "linear":
         return LinearScaling(factor=float(parameters["factor"]))
+    if kind == "dynamic":
+        # Released code scales by the length that the config states, whatever original length stands beside it.
+        return DynamicNtkScaling(factor=float(parameters["factor"]), original_length=length or original)
     if kind == "llama3":
         return Llama3Scaling(
             factor=float(parameters["factor"]), low_freq_factor=float(parameters["low_freq_factor"]),
             high_freq_factor=float(parameters["high_freq_factor"]), original_length=original,
         )  # fmt: skip
     if kind == "yarn":
+        factor = float(parameters.get("factor") or (length or original) / original)
         return YarnScaling(
-            factor=float(parameters["factor"]), original_length=original,
+            factor=factor, original_length=original,
             beta_fast=float(parameters.get("beta_fast") or 32), beta_slow=float(parameters.get("beta_slow") or 1),
-            attention_factor=parameters.get("attention_factor"), truncate=parameters.get("truncate", True),
+            attention_factor=_attention_factor(parameters, factor), truncate=parameters.get("truncate", True),
         )  # fmt: skip
-    raise DamagedFile(f"rotary scaling {kind!r} is not implemented", remedy="default, linear, llama3 and yarn are")
+    known = "default, linear, dynamic, llama3 and yarn are"
+    raise DamagedFile(f"rotary scaling {kind!r} is not implemented", remedy=known)
 
 
-def write_rope(rotary: Rotary) -> dict[str, Any]:
-    """Rotary parameters in the current spelling."""
+def mscale(factor: float, weight: float) -> float:
+    """YaRN's magnitude of a text ``factor`` times as long: 0.1·weight·ln(factor) + 1 (DeepSeek's released code)."""
+    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
+
+
+def _attention_factor(parameters: Mapping[str, Any], factor: float) -> float | None:
+    """The factor on cos and sin, where the file states it or the two magnitudes that it is the ratio of."""
+    given, over, under = (parameters.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
+    if given is None and over and under:
+        return mscale(factor, over) / mscale(factor, under)
+    return None if given is None else float(given)
+
+
+def rotary_of(parameters: Mapping[str, Any], length: int | None = None) -> Rotary:
+    """The rotary positions that one set of parameters describes."""
+    return Rotary(theta=float(parameters["rope_theta"]), scaling=scaling_of(parameters, length))
+
+
+def write_rope(rotary: Rotary, head_dim: int) -> dict[str, Any]:
+    """Rotary parameters in the current spelling. NTK scaling of heads of ``head_dim`` becomes the base it means.
+
+    Dynamic scaling counts from the config's ``max_position_embeddings``; see :func:`stated_length`.
+    """
     s = rotary.scaling
     found: dict[str, Any] = {"rope_theta": rotary.theta, "rope_type": "default"}
-    if isinstance(s, LinearScaling):
+    if isinstance(s, NtkScaling):
+        found["rope_theta"] = s.base(rotary.theta, int(head_dim * rotary.fraction))
+    elif isinstance(s, LinearScaling):
         found |= {"rope_type": "linear", "factor": s.factor}
+    elif isinstance(s, DynamicNtkScaling):
+        found |= {"rope_type": "dynamic", "factor": s.factor}
     elif isinstance(s, Llama3Scaling):
         found |= {
             "rope_type": "llama3", "factor": s.factor, "low_freq_factor": s.low_freq_factor,
@@ -81,5 +125,12 @@ def write_rope(rotary: Rotary) -> dict[str, Any]:
         found |= {
             "rope_type": "yarn", "factor": s.factor, "original_max_position_embeddings": s.original_length,
             "beta_fast": s.beta_fast, "beta_slow": s.beta_slow, "attention_factor": s.attention_factor,
+            "truncate": s.truncate,
         }  # fmt: skip
     return found
+
+
+def stated_length(rotary: Rotary) -> dict[str, int]:
+    """The config key that dynamic scaling counts from."""
+    scaling = rotary.scaling
+    return {"max_position_embeddings": scaling.original_length} if isinstance(scaling, DynamicNtkScaling) else {}

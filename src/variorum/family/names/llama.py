@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from variorum.family.gpt import LLAMA, MISTRAL, MIXTRAL, TABLE
-from variorum.family.names.common import head_width, rope_parameters, scaling_of, write_rope
-from variorum.spec.dialect import ACTIVATION, WINDOW, Dialect, Drop, Key, Rule, same, tied_to
+from variorum.family.names.common import head_width, rope_parameters, rotary_of, stated_length, write_rope
+from variorum.spec.attention import ALL_PROJECTIONS, Projection
+from variorum.spec.dialect import ACTIVATION, WINDOW, Codec, Dialect, Drop, Key, Rule, fused, same, tied_to
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary
 
@@ -24,8 +25,7 @@ def read_llama(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     return {
         f"{D}.block.attention.head_dim": config.get("head_dim") or head_width(width, heads),
         f"{D}.block.attention.kv_heads": config.get("num_key_value_heads") or heads,
-        f"{D}.positions.theta": float(rope["rope_theta"]),
-        f"{D}.positions.scaling": scaling_of(rope, config.get("max_position_embeddings")),
+        f"{D}.positions": rotary_of(rope, config.get("max_position_embeddings")),
     }
 
 
@@ -37,8 +37,14 @@ def write_llama(model: Model) -> dict[str, object]:
     return {
         "head_dim": attention.head_dim,
         "num_key_value_heads": getattr(attention, "kv_heads", attention.heads),
-        "rope_parameters": write_rope(decoder.positions),
+        "rope_parameters": write_rope(decoder.positions, attention.head_dim),
+        **stated_length(decoder.positions),
     }
+
+
+def biased(*which: Projection) -> Codec:
+    """A switch for biases on these projections."""
+    return Codec(lambda on: which if on else (), bool)
 
 
 KEYS = (
@@ -89,11 +95,14 @@ LLAMA_NAMES = Dialect(
     base=LLAMA,
     prefix="model.",
     prefixes={"question_answering": "transformer."},
-    keys=KEYS,
+    keys=(
+        *KEYS,
+        Key("attention_bias", (f"{D}.block.attention.bias",), biased(*ALL_PROJECTIONS)),
+        Key("mlp_bias", (f"{D}.block.feedforward.bias",)),
+    ),
     rules=(*INPUT, *ATTENTION, *MLP, *NORMS),
     heads=HEADS,
     classes=classes("Llama"),
-    required={"attention_bias": False, "mlp_bias": False},
     read=read_llama,
     write=write_llama,
     drops=(Drop(r".*rotary_emb\.inv_freq", "recomputed from theta"),),
@@ -106,26 +115,48 @@ MISTRAL_NAMES = LLAMA_NAMES.but(
     prefixes={},
     keys=(*KEYS, Key("sliding_window", (f"{D}.block.attention.window",), WINDOW, none="none")),
     classes=classes("Mistral"),
-    required={},
 )
 
-_EXPERT = "layers.{i}.block_sparse_moe.experts.{j}"
-MIXTRAL_NAMES = MISTRAL_NAMES.but(
-    model_type="mixtral",
-    base=MIXTRAL,
-    keys=(
-        *MISTRAL_NAMES.keys,
-        Key("num_local_experts", (f"{D}.block.feedforward.count",)),
-        Key("num_experts_per_tok", (f"{D}.block.feedforward.active",)),
-        Key("router_aux_loss_coef", (f"{D}.block.feedforward.router.balance",)),
-    ),
-    rules=(
-        *INPUT, *ATTENTION, *NORMS,
-        same("layers.{i}.block_sparse_moe.gate", f"{L}.feedforward.router"),
-        Rule(f"{_EXPERT}.w1.weight", (f"{L}.feedforward.experts.gate",), "stacked"),
-        Rule(f"{_EXPERT}.w3.weight", (f"{L}.feedforward.experts.up",), "stacked"),
-        Rule(f"{_EXPERT}.w2.weight", (f"{L}.feedforward.experts.down",), "stacked"),
-    ),
-    classes=classes("Mixtral"),
+
+EXPERT = f"{L}.feedforward.experts"
+#: The matrices of each expert apart, and all experts of a layer in one tensor.
+APART = (
+    same("layers.{i}.mlp.gate", f"{L}.feedforward.router"),
+    *(Rule(f"layers.{{i}}.mlp.experts.{{j}}.{name}_proj.weight", (f"{EXPERT}.{name}",), "stacked")
+      for name in ("gate", "up", "down")),
 )  # fmt: skip
+TOGETHER = (
+    same("layers.{i}.mlp.gate", f"{L}.feedforward.router"),
+    fused("layers.{i}.mlp.experts.gate_up_proj", f"{EXPERT}.gate", f"{EXPERT}.up", layout="e s i"),
+    same("layers.{i}.mlp.experts.down_proj", f"{EXPERT}.down"),
+)
+
+
+def sparse(dialect: Dialect, apart: tuple[Rule, ...] = APART) -> Dialect:
+    """A dialect with experts, whose names in a file show which of the two layouts it has."""
+    together = dialect.but(rules=(*dialect.rules, *TOGETHER))
+    return dialect.but(rules=(*dialect.rules, *apart), by_name={r"\.experts\.gate_up_proj$": together})
+
+
+MIXTRAL_NAMES = sparse(
+    MISTRAL_NAMES.but(
+        model_type="mixtral",
+        base=MIXTRAL,
+        keys=(
+            *MISTRAL_NAMES.keys,
+            Key("num_local_experts", (f"{D}.block.feedforward.count",)),
+            Key("num_experts_per_tok", (f"{D}.block.feedforward.active",)),
+            Key("router_aux_loss_coef", (f"{D}.block.feedforward.router.balance",)),
+        ),
+        rules=(*INPUT, *ATTENTION, *NORMS),
+        classes=classes("Mixtral"),
+    ),
+    apart=(
+        same("layers.{i}.block_sparse_moe.gate", f"{L}.feedforward.router"),
+        *(
+            Rule(f"layers.{{i}}.block_sparse_moe.experts.{{j}}.{disk}.weight", (f"{EXPERT}.{ours}",), "stacked")
+            for disk, ours in (("w1", "gate"), ("w3", "up"), ("w2", "down"))
+        ),
+    ),
+)
 DIALECTS = (LLAMA_NAMES, MISTRAL_NAMES, MIXTRAL_NAMES)

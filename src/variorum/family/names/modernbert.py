@@ -8,19 +8,15 @@ from typing import Any
 from variorum.family.bert import TABLE
 from variorum.family.modernbert import MODERNBERT
 from variorum.family.names.bert import E, L, classes
-from variorum.family.names.common import head_width, layers_of, scaling_of, write_rope
+from variorum.family.names.common import head_width, layers_of, rotary_of, write_rope
 from variorum.spec.architecture import At
 from variorum.spec.dialect import ACTIVATION, Dialect, Key, fused, same, tied_to
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary
 
 H = "architecture.heads"
-LABELLED = ("sequence_classification", "token_classification", "question_answering")
+LABELLED = ("sequence_classification", "multiple_choice", "token_classification", "question_answering")
 TRANSFORMS = tuple(f"{H}.{name}.transform" for name in ("masked_lm", *LABELLED))
-
-
-def _rotary(parameters: Mapping[str, Any]) -> Rotary:
-    return Rotary(theta=float(parameters["rope_theta"]), scaling=scaling_of(parameters))
 
 
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
@@ -33,12 +29,13 @@ def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
         "sliding_attention": {"rope_theta": config.get("local_rope_theta") or config["global_rope_theta"]},
     }
     full = layers_of(config.get("layer_types") or regular, "full_attention")
-    far = At(layers=full, set={"attention.window": None, "positions": _rotary(nested["full_attention"])})
+    far = At(layers=full, set={"attention.window": None, "positions": rotary_of(nested["full_attention"])})
     return {
         f"{E}.block.attention.head_dim": head_width(model.architecture.width, encoder.block.attention.heads),
-        f"{E}.positions": _rotary(nested["sliding_attention"]),
+        f"{E}.positions": rotary_of(nested["sliding_attention"]),
         f"{E}.pattern": ((far,) if full else ()) + (At(layers="0", set={"layout.attention": ()}),),
-        f"{H}.sequence_classification.take": "mean" if config.get("classifier_pooling") == "mean" else "first",
+        **{f"{H}.{name}.take": "mean" if config.get("classifier_pooling") == "mean" else "first"
+           for name in LABELLED[:2]},
     }
 
 
@@ -53,7 +50,10 @@ def _write(model: Model) -> dict[str, object]:
         "layer_types": [
             "full_attention" if layer.attention.window is None else "sliding_attention" for layer in layers
         ],
-        "rope_parameters": {"full_attention": write_rope(far), "sliding_attention": write_rope(encoder.positions)},
+        "rope_parameters": {
+            "full_attention": write_rope(far, encoder.block.attention.head_dim),
+            "sliding_attention": write_rope(encoder.positions, encoder.block.attention.head_dim),
+        },
         "classifier_pooling": "mean" if take == "mean" else "cls",
     }
 
