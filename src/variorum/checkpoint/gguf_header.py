@@ -21,7 +21,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 ALIGNMENT = 32  # where the file does not say otherwise
 MAX_TENSORS, MAX_KEYS, MAX_RANK, MAX_DEPTH = 100_000, 10_000, 4, 2
-MAX_NAME = 1 << 10
+MAX_NAME, MAX_TEXT, MAX_ITEMS = 1 << 10, 1 << 24, 1 << 22  # bytes of a name, of any text, values of an array
 
 # Type number -> name, elements per block, bytes per block (ggml's ggml_type and its block structures).
 TYPES = {
@@ -97,17 +97,13 @@ class _Reading:
         [value] = struct.unpack_from(f"<{code}", self.data, self.take(struct.calcsize(f"<{code}")))
         return value
 
-    def raw(self, limit: int | None = None) -> bytes:
+    def text(self, limit: int = MAX_TEXT) -> str:
         length = self.number("Q")
-        if limit is not None and length > limit:
-            raise self.damaged(f"a name of {length:,} bytes at {self.place:,}; at most {limit:,} are read")
+        if length > limit:
+            raise self.damaged(f"a text of {length:,} bytes at {self.place:,}; at most {limit:,} are read")
         begin = self.take(length)
-        return self.data[begin : begin + length]
-
-    def text(self, limit: int | None = None) -> str:
-        content = self.raw(limit)
         try:
-            return content.decode("utf-8")
+            return self.data[begin : begin + length].decode("utf-8")
         except UnicodeDecodeError:
             raise self.damaged(f"text before byte {self.place:,} is not UTF-8") from None
 
@@ -119,13 +115,11 @@ class _Reading:
         if kind != _ARRAY or depth == MAX_DEPTH:
             raise self.damaged(f"a value of the unknown type {kind} before byte {self.place:,}")
         item, count = self.number("I"), self.number("Q")
+        if count > MAX_ITEMS:
+            raise self.damaged(f"an array of {count:,} values at {self.place:,}; at most {MAX_ITEMS:,} are read")
         if item in _SCALARS:
-            code = f"<{count}{_SCALARS[item]}"
-            width = struct.calcsize(f"<{_SCALARS[item]}")
-            begin = self.take(count * width)  # before the format is compiled: the count may be anything
-            return list(struct.unpack_from(code, self.data, begin))
-        if count > (self.size - self.place) // 8:  # an empty text, the least, takes eight bytes
-            raise self.damaged(f"an array of {count:,} values at {self.place:,}, the file has {self.size:,} bytes")
+            begin = self.take(count * struct.calcsize(f"<{_SCALARS[item]}"))
+            return list(struct.unpack_from(f"<{count}{_SCALARS[item]}", self.data, begin))
         read: Callable[[], Any] = self.text if item == _STRING else lambda: self.value(item, depth + 1)
         return [read() for _ in range(count)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -88,7 +89,8 @@ def _dequantised(raw: Tensor, kind: str, shape: tuple[int, ...], where: str) -> 
         ) from None
     rows = raw.reshape(*shape[:-1], -1) if raw.numel() else raw
     try:
-        values = gguf.dequantize(rows.numpy(), gguf.GGMLQuantizationType[kind])
+        with numpy.errstate(all="ignore"):  # what is not finite is refused by its reader, in one line
+            values = gguf.dequantize(rows.numpy(), gguf.GGMLQuantizationType[kind])
     except (KeyError, NotImplementedError, ValueError) as error:
         raise DamagedFile(f"holds {kind} blocks, which cannot be read ({error!r:.100})", where=where) from None
     return torch.from_numpy(values).reshape(shape)

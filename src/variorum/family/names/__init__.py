@@ -8,7 +8,10 @@ from functools import cache
 from variorum.spec.dialect import Dialect
 from variorum.spec.model import Model
 
-FILES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "llama", "gemma", "deepseek", "vit")
+FILES = (
+    "bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "neox", "falcon", "bloom", "llama",
+    "gemma", "deepseek", "vit", "longformer",
+)  # fmt: skip
 
 
 @cache
@@ -18,7 +21,14 @@ def dialects() -> dict[str, Dialect]:
     return {dialect.model_type: dialect for file in found for dialect in file}
 
 
+@cache
+def readable() -> dict[str, Dialect]:
+    """Every dialect that can be read: those of published directories, and those of GGUF files."""
+    return dialects() | importlib.import_module("variorum.family.names.gguf").GGUF
+
+
 def dialect_for(model: Model) -> Dialect | None:
     """The dialect a model is published in: its own, or its nearest ancestor's; ``None`` where nobody published it."""
-    bases = {dialect.base.name: dialect for dialect in dialects().values()}
-    return next((bases[m.name] for m in reversed(model.lineage) if m.name in bases), None)
+    bases = {name: dialect for dialect in dialects().values() for name in (dialect.base.name, *dialect.publishes)}
+    found = next((bases[m.name] for m in reversed(model.lineage) if m.name in bases), None)
+    return found.choose(found.write(model)) if found is not None and found.choose is not None else found
