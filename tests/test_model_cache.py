@@ -11,6 +11,7 @@ from variorum.attention.cache import Cache, Slots
 from variorum.errors import UsageError
 from variorum.inference.generate import generate
 from variorum.model import Model
+from variorum.spec.positions import DynamicNtkScaling, Rotary
 
 WRITERS = [*DECODERS, *SEQ2SEQ]
 
@@ -125,6 +126,48 @@ def test_a_full_position_table_stops_decoding_with_the_limit():
         stepped(model, words(1, 10), [9])
         with pytest.raises(UsageError, match="longer than the 10"):
             stepped(model, words(1, 11), [10])
+
+
+#: Past its sixth token a text turns anew with every token, in every layer.
+DYNAMIC = {"architecture.decoder.positions.scaling": DynamicNtkScaling(factor=4.0, original_length=6)}
+
+
+@pytest.mark.mechanism("K1", "P7")
+@pytest.mark.parametrize("padding", [0, 3])
+def test_where_rotation_follows_the_length_each_new_token_is_scored_as_if_all_were_read_again(padding):
+    model, ids = made(tiny("llama", DYNAMIC), "causal_lm"), words(2, 14)
+    mask = torch.ones(2, 14, dtype=torch.long)
+    mask[1, :padding] = 0
+    cache = Cache(model.spec.architecture.main.depth)
+    with torch.no_grad():
+        for start, end in [(0, 4), (4, 5), (5, 9), (9, 10), (10, 14)]:
+            out = model(ids[:, start:end], attention_mask=mask[:, start:end], cache=cache, output_hidden_states=True)
+            right = model(ids[:, :end], attention_mask=mask[:, :end], output_hidden_states=True)
+            real = mask[:, start:end].bool()
+            assert gap(out.logits[real], right.logits[:, start:end][real]) < 1e-12
+            for mine, state in zip(out.hidden_states, right.hidden_states, strict=True):
+                assert gap(mine[real], state[:, start:end][real]) < 1e-12
+        assert cache.length == 14
+        # What the last row says depends on its own length, not on its neighbour's.
+        alone = model(ids[1:, padding:], logits_to_keep=1).logits
+    assert gap(out.logits[1:, -1:], alone) < 1e-12
+
+
+@pytest.mark.mechanism("K1", "P7")
+def test_a_dynamic_decoder_writes_the_same_with_and_without_a_cache_and_beside_an_encoder():
+    model = made(tiny("llama", DYNAMIC), "causal_lm")
+    prompts = [words(1, 3)[0].tolist(), words(1, 9, seed=1)[0].tolist()]
+    kept, fresh = (generate(model, prompts, max_new_tokens=8, use_cache=use) for use in (True, False))
+    assert [row.ids for row in kept] == [row.ids for row in fresh]
+    spec = tiny(
+        "t5", {"architecture.decoder.positions": Rotary(scaling=DynamicNtkScaling(factor=4.0, original_length=6))}
+    )
+    beside, ids, cache = made(spec), words(2, 9), Cache(spec.architecture.main.depth)
+    with torch.no_grad():
+        for end in range(1, 10):
+            out = beside(words(2, 7, seed=5), decoder_input_ids=ids[:, end - 1 : end], cache=cache)
+            right = beside(words(2, 7, seed=5), decoder_input_ids=ids[:, :end])
+            assert gap(out.last_hidden_state, right.last_hidden_state[:, -1:]) < 1e-12
 
 
 @pytest.mark.mechanism("K1")

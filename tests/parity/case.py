@@ -50,8 +50,8 @@ class Tiny:
     ids, vectors: how many positions that makes. everywhere: one of so many tokens is global, under heads that do not
     say themselves which ones are. start: the first id
     of a decoder beside an encoder ("last": the last of what it writes); encodes: the heads that read the encoder alone;
-    trail: tokens after the end id. columns: the published code counts padding among positions. extra: probe kinds of
-    single heads.
+    trail: tokens after the end id. columns: the published code counts padding among positions. one_length: it
+    takes the longest text's length for the whole batch. extra: probe kinds of single heads.
     """
 
     name: str

@@ -8,8 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from variorum.parts.rotary import inverse_frequencies, rotary_tables, rotate
-from variorum.spec.positions import LinearScaling, Llama3Scaling, RopeScaling, Rotary, YarnScaling
+from variorum.parts.rotary import inverse_frequencies, rotary_tables, rotate, running_frequencies, running_lengths
+from variorum.spec.positions import (
+    DynamicNtkScaling,
+    LinearScaling,
+    Llama3Scaling,
+    NtkScaling,
+    RopeScaling,
+    Rotary,
+    YarnScaling,
+)
 
 
 def vectors(count: int, width: int, seed: int = 0) -> Tensor:
@@ -103,12 +111,35 @@ def test_interpolation_puts_position_p_where_p_over_s_was():
 
 @pytest.mark.mechanism("P7")
 @pytest.mark.parametrize(("factor", "theta"), [(2, 20_221), (4, 40_890), (8, 82_685)])
-def test_a_larger_base_slows_the_last_pair_by_the_factor_and_leaves_the_first(factor, theta):
-    assert round(10_000 * factor ** (128 / 126)) == theta
-    slower = ratio(None, theta=theta)
+def test_ntk_scaling_is_a_larger_base_that_slows_the_last_pair_by_the_factor_and_leaves_the_first(factor, theta):
+    assert round(NtkScaling(factor=factor).base(10_000.0, 128)) == theta
+    slower = ratio(NtkScaling(factor=factor))
     assert slower[0] == 1.0
-    assert slower[-1] == pytest.approx(1 / factor, rel=1e-4)
+    assert slower[-1] == pytest.approx(1 / factor, rel=1e-12)
     assert (slower.diff() < 0).all()
+    assert torch.allclose(slower, ratio(None, theta=theta), rtol=1e-4)
+
+
+@pytest.mark.mechanism("P7")
+@pytest.mark.parametrize(("length", "theta"), [(9, 10_000), (4096, 10_000), (8192, 30528), (16_384, 72196)])
+def test_dynamic_ntk_scaling_takes_the_base_of_the_texts_own_length(length, theta):
+    # 4096 was trained on, factor 2: the base is that of NTK scaling by 2·n/4096 - 1, which is 3 and 7.
+    scaling = DynamicNtkScaling(factor=2.0, original_length=4096)
+    rotary = Rotary(scaling=scaling)
+    running = running_frequencies(rotary, scaling, 128, torch.tensor([float(length)], dtype=torch.float64))[0]
+    stretched = max(1.0, 2 * length / 4096 - 1)
+    assert round(NtkScaling(factor=stretched).base(10_000.0, 128)) == theta
+    assert torch.allclose(
+        running, inverse_frequencies(Rotary(scaling=NtkScaling(factor=stretched)), 128)[0], rtol=1e-12
+    )
+
+
+@pytest.mark.mechanism("P7")
+def test_every_text_in_a_batch_or_a_packed_row_is_as_long_as_itself():
+    batch = torch.tensor([[0, 1, 2, 3], [-1, -1, 0, 1]])
+    assert running_lengths(batch, None).tolist() == [[4] * 4, [2] * 4]
+    packed, documents = torch.tensor([[0, 1, 2, 0, 1]]), torch.tensor([[7, 7, 7, 8, 8]])
+    assert running_lengths(packed, documents).tolist() == [[3, 3, 3, 2, 2]]
 
 
 @pytest.mark.mechanism("P7")
