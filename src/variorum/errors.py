@@ -6,7 +6,6 @@ line and nothing else. Library callers catch :class:`VariorumError` or one of it
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -68,5 +67,7 @@ class DamagedFile(VariorumError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A remedy naming the known names closest to ``name``, or an empty string."""
+    import difflib  # on a mistake only: it takes as long as all of this module
+
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else ""

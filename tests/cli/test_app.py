@@ -11,11 +11,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cyclopts import App
 
 from tests.tools.command import TRACEBACK, refused, variorum
 from variorum import __version__
-from variorum.cli import VERBS, app, build
+from variorum.cli import VERBS, app, doctor
 from variorum.errors import (
     AccessError,
     CheckFailed,
@@ -80,32 +79,32 @@ FAILURES = [
 ]
 
 
+PLAIN, FOR_THE_FULL_PARSER = ["doctor", "word"], ["doctor", "--word", "word"]
+
+
+@pytest.mark.parametrize("words", [PLAIN, FOR_THE_FULL_PARSER], ids=["plain", "full"])
 @pytest.mark.parametrize(("error", "code", "line"), FAILURES, ids=[type(failure[0]).__name__ for failure in FAILURES])
 def test_each_failure_has_one_line_and_its_own_exit_code(
-    error: BaseException, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    code: int,
+    line: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    frame = failing(error)
-    monkeypatch.setattr(app, "build", lambda: frame)
+    def fails(word: str) -> None:
+        raise error
+
+    monkeypatch.setattr(doctor, "command", fails)
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        assert app.run(["fail"]) == code
+        assert app.run(words) == code
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", f"variorum: {line}\n")
-        assert app.run(["fail", "--debug"]) == code
+        assert app.run([*words, "--debug"]) == code
         assert TRACEBACK in capsys.readouterr().err
     finally:
         signal.signal(signal.SIGTERM, handler)
-
-
-def failing(error: BaseException) -> App:
-    """The real frame, with a verb that fails."""
-    frame = build()
-
-    @frame.command(name="fail")
-    def command() -> None:
-        raise error
-
-    return frame
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_speak_of() -> None:
@@ -118,18 +117,15 @@ def test_a_reader_that_goes_away_is_no_failure_to_speak_of() -> None:
 def test_a_request_to_stop_unwinds_and_gives_143(tmp_path: Path) -> None:
     script = textwrap.dedent("""
         import sys, time
-        from cyclopts import App
-        from variorum.cli import app
-        frame = App(print_error=False, exit_on_error=False)
-        @frame.meta.default
-        def launch(*words: str):
+        from variorum.cli import app, doctor
+        def command():
             try:
                 print("ready", flush=True)
                 time.sleep(60)
             finally:
                 print("closed", flush=True)
-        app.build = lambda: frame
-        sys.exit(app.run(["x"]))
+        doctor.command = command
+        sys.exit(app.run(["doctor"]))
     """)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

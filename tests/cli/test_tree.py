@@ -46,7 +46,8 @@ def test_what_relieves_a_pressure_is_found_with_its_reason(capsys: Capture) -> N
     assert rows["gemma-3"]["why"] == "five local layers for one global"
     assert (rows["gemma-3"]["before"], rows["gemma-3"]["after"]) == ("4,096", "512")
     text = said(capsys, "tree", "--relieves", "kv-memory")
-    assert text.startswith("kv-memory weighs on gpt2, llama, llama-2")
+    assert text.startswith("kv-memory weighs on ")
+    assert {"gpt2", "llama", "llama-2"} <= set(text.splitlines()[0].removeprefix("kv-memory weighs on ").split(", "))
 
 
 def test_kin_and_pressure_together_narrow_the_answer(capsys: Capture) -> None:

@@ -1,10 +1,11 @@
 """The command line: one thin file per verb, imported only when its verb runs.
 
 It parses, calls one function of the package, and hands the result to :mod:`variorum.cli.output`; nothing is computed
-here. It sits on the top floor and must start without torch, numpy or pydantic.
+here. It sits on the top floor and must start without torch, numpy or pydantic, and nearly always without its own full
+parser: :mod:`variorum.cli.reading` reads a command line from the signature of its verb.
 
 To add a verb, add one line to the table and one file beside this one, named after the verb (``fill-mask`` is
-``fill_mask.py``), which holds either a function or a ``cyclopts.App`` of that name, called ``command``::
+``fill_mask.py``), which holds a function, or :class:`~variorum.cli.reading.Verbs` of several, called ``command``::
 
     def command(model: str, *, text: str) -> None:
         \"\"\"The summary.
@@ -17,15 +18,18 @@ To add a verb, add one line to the table and one file beside this one, named aft
 
         emit(something(model, text), columns=("token", "probability"))
 
+A parameter before the star is an argument, one after it an option; ``Annotated[..., Option(...)]`` says what its type
+does not, and the fields of a dataclass (``loading: Loading``) are options that several verbs share.
+
 Results go to stdout through ``emit``; ``say`` writes notes to stderr. A verb raises a kind of
 :class:`variorum.errors.VariorumError` for what the user can mend, and may return an exit code.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,11 +47,6 @@ class Verb(NamedTuple):
     def module(self) -> str:
         """The name of its file, without the ending."""
         return self.name.replace("-", "_")
-
-    @property
-    def target(self) -> str:
-        """Where its function is, in the form ``module:attribute``."""
-        return f"{__name__}.{self.module}:command"
 
 
 SPECS, MODELS, STUDIES, SYSTEM = "Specs (no weights needed)", "Models", "Studies", "This installation"
@@ -69,7 +68,7 @@ _TABLE = (
     Verb("completion", "The completion script for a shell.", SYSTEM),
 )
 
-VERBS = tuple(verb for verb in _TABLE if (Path(__file__).parent / f"{verb.module}.py").exists())
+VERBS = tuple(verb for verb in _TABLE if os.path.exists(f"{os.path.dirname(__file__)}/{verb.module}.py"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build() -> App:
     """The application with every verb registered and none imported."""
-    from variorum.cli.app import build as build_app
+    from variorum.cli.full import build as build_app
 
     return build_app()

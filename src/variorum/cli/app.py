@@ -6,62 +6,29 @@ It knows no verb by name; :data:`variorum.cli.VERBS` lists them.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
-
-from variorum import __version__
-from variorum.cli import VERBS, output
-from variorum.errors import VariorumError, nearest
+from variorum.cli import VERBS, Verb, output
+from variorum.cli.reading import Verbs, read
+from variorum.errors import UsageError, VariorumError, nearest
 
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 RUN_FAILED, USAGE, NOT_FOUND, ACCESS, OVER_BUDGET = 1, 2, 3, 4, 5
+FORMATS, HELP = ("human", "json", "jsonl"), ("--help", "-h")
 
-SHARED_OPTIONS = Group("Options of every command", sort_key=99)
 
+class Asked(NamedTuple):
+    """A command line without the options that all verbs share."""
 
-def build() -> App:
-    """The application: verbs by import path, so that listing them imports none."""
-    app = App(
-        name="variorum",
-        help="The transformer family as an edition with variants: every model a short diff on its ancestor.",
-        help_format="plaintext",
-        version=__version__,
-        default_parameter=Parameter(negative=()),  # a switch is off unless given: no --no-... beside each
-        # The error line and the exit code are made in `run`, for every failure alike.
-        print_error=False,
-        exit_on_error=False,
-        suppress_keyboard_interrupt=False,
-        result_action="return_value",
-    )
-    app["--help"].group = app["--version"].group = SHARED_OPTIONS
-    panels = {name: Group(name, sort_key=place) for place, name in enumerate(dict.fromkeys(v.group for v in VERBS))}
-    for place, verb in enumerate(VERBS):
-        app.command(verb.target, name=verb.name, help=verb.summary, group=panels[verb.group], sort_key=place)
-
-    app.meta.suppress_keyboard_interrupt = False
-
-    @app.meta.default
-    def launch(
-        *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        format: Annotated[output.Format, Parameter(group=SHARED_OPTIONS)] = "human",
-        debug: Annotated[bool, Parameter(group=SHARED_OPTIONS)] = False,
-    ) -> object:
-        """Run one verb.
-
-        Args:
-            words: the verb and its own arguments.
-            format: A table for people, one JSON document, or one JSON object a line.
-            debug: Show the traceback of a failure.
-        """
-        output.choose(format)
-        return app(words)
-
-    return app
+    words: list[str]
+    format: str = "human"
+    help: bool = False
 
 
 def run(argv: list[str]) -> int:
@@ -69,7 +36,7 @@ def run(argv: list[str]) -> int:
     debug = "--debug" in argv
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = build().meta(argv or ["--help"])
+        code = dispatch(argv)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone; point stdout elsewhere, or the interpreter's own flush fails at exit.
@@ -87,14 +54,91 @@ def run(argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def dispatch(argv: Sequence[str]) -> object:
+    """Do what ``argv`` says: by the reader where it is plain, by the full parser otherwise.
+
+    Raises:
+        UsageError: no such command. Whatever the verb raises.
+    """
+    asked = asked_by(argv)
+    if asked is None or (asked.words and asked.words[0].startswith("-")):
+        return _fully(argv)
+    output.choose(cast("output.Format", asked.format))
+    if not asked.words:
+        from variorum.cli.page import front
+
+        print(front())
+        return 0
+    word, *words = asked.words
+    verb = next((verb for verb in VERBS if verb.name == word), None)
+    if verb is None:
+        raise _unknown(word, [verb.name for verb in VERBS], "variorum")
+    return _verb(verb, words, asked.help, argv)
+
+
+def asked_by(argv: Sequence[str]) -> Asked | None:
+    """``argv`` with the shared options apart; ``None`` where what it means is not plain."""
+    words, format, help = [], "human", False
+    left = list(argv)
+    while left:
+        word = left.pop(0)
+        name, equals, value = word.partition("=")
+        if word in HELP:
+            help = True
+        elif name == "--format":
+            value = value if equals else left.pop(0) if left else ""
+            if value not in FORMATS:
+                return None
+            format = value
+        elif word in ("--", "--version"):
+            return None
+        elif word != "--debug":
+            words.append(word)
+    return Asked(words, format, help)
+
+
+def _verb(verb: Verb, words: list[str], help: bool, argv: Sequence[str]) -> object:
+    command, name = importlib.import_module(f"variorum.cli.{verb.module}").command, verb.name
+    if isinstance(command, Verbs):
+        if not words:
+            from variorum.cli.page import of_verbs
+
+            print(of_verbs(name, command))
+            return 0
+        inner, *words = words
+        if inner not in command.verbs:
+            raise _unknown(inner, list(command.verbs), f"variorum {name}")
+        command, name = command.verbs[inner], f"{name} {inner}"
+    if not callable(command) or not hasattr(command, "__code__"):
+        return _fully(argv)
+    if help:
+        from variorum.cli.page import of_verb
+
+        shown = of_verb(name, command)
+        if shown is None:
+            return _fully(argv)
+        print(shown)
+        return 0
+    given = read(command, words)
+    return _fully(argv) if given is None else command(*given[0], **given[1])
+
+
+def _fully(argv: Sequence[str]) -> object:
+    from variorum.cli.full import build
+
+    return build().meta(list(argv) or ["--help"])
+
+
+def _unknown(word: str, known: list[str], where: str) -> UsageError:
+    return UsageError(f"unknown command {word!r}", remedy=nearest(word, known) or f"see {where} --help")
+
+
 def explain(error: BaseException) -> tuple[str, int]:
     """One line on a failure, and its exit code."""
     if isinstance(error, ImportError) and error.__cause__ is not None:
-        error = error.__cause__  # the frame's own wrapper around a verb that cannot be imported
+        error = error.__cause__  # the parser's own wrapper around a verb that cannot be imported
     if isinstance(error, VariorumError):
         return output.one_line(str(error)), error.exit_code
-    if isinstance(error, CycloptsError):
-        return output.one_line(_usage(error)), USAGE
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", INTERRUPTED
     if isinstance(error, MemoryError):
@@ -103,19 +147,15 @@ def explain(error: BaseException) -> tuple[str, int]:
         return output.one_line(_system(error)), _system_code(error)
     if isinstance(error, ModuleNotFoundError):
         return f"the package {error.name} is not installed; install it, and see variorum doctor", RUN_FAILED
+    if "cyclopts" in sys.modules:
+        from cyclopts import CycloptsError
+
+        from variorum.cli.full import usage
+
+        if isinstance(error, CycloptsError):
+            return output.one_line(usage(error)), USAGE
     text = output.one_line(f"{type(error).__name__}: {error}".rstrip(": "))
     return f"internal error, {text}; the same command with --debug shows where", RUN_FAILED
-
-
-def _usage(error: CycloptsError) -> str:
-    chain = list(error.command_chain or ())
-    if isinstance(error, UnknownCommandError) and error.unused_tokens and not chain:
-        # Said here, because the parser would import every verb to find the nearest.
-        word = error.unused_tokens[0]
-        remedy = nearest(word, [verb.name for verb in VERBS]) or "see variorum --help"
-        return f"unknown command {word!r}; {remedy}"
-    error.verbose = False
-    return f"{str(error).strip().rstrip('.')}; see {' '.join(['variorum', *chain])} --help"
 
 
 def _system(error: OSError) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import Column, chosen, emit, plain
+from variorum.cli.reading import Option
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def command(
     maps: Kind | None = None,
     layer: int | None = None,
     head: int | None = None,
-    source: Annotated[str | None, Parameter(name="--from")] = None,
+    source: Annotated[str | None, Option(name="--from")] = None,
     to: str | None = None,
     out: Path | None = None,
     loading: Loading = PLAIN,

@@ -6,9 +6,7 @@ Changes stand under their axis, each with its reason and the places where it sho
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from variorum.cli.output import chosen, emit, table
 from variorum.cli.specs import data, in_bytes, in_flops, resolve, said
@@ -22,7 +20,7 @@ def command(
     a: str,
     b: str,
     *,
-    context: Annotated[int | None, Parameter(name="--context")] = None,
+    context: int | None = None,
     dtype: str = "float16",
 ) -> None:
     """Two models side by side: what differs, why, and what it costs.

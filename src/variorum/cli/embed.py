@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import Column, chosen, emit, say
+from variorum.cli.reading import Option
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ SHOWN = 4
 def command(
     model: str,
     *,
-    text: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    text: Annotated[tuple[str, ...], Option(many=True)] = (),
     file: Path | None = None,
     column: str = "text",
     out: Path | None = None,

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from cyclopts import Parameter
-
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,26 +14,30 @@ if TYPE_CHECKING:
 DType = Literal["float32", "float64", "bfloat16", "float16"]
 
 
-@Parameter(name="*")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a model is found and where it runs."""
+    """Where a model is found and where it runs.
+
+    Args:
+        revision: A branch, tag or commit, where the model is a repository.
+        download: Fetch what the cache lacks; without it nothing touches the network.
+        device: Where the model runs: cpu, cuda or cuda:N.
+    """
 
     revision: str | None = None
-    "A branch, tag or commit, where the model is a repository."
     download: bool = False
-    "Fetch what the cache lacks; without it nothing touches the network."
     device: str = "cpu"
-    "Where the model runs: cpu, cuda or cuda:N."
 
 
-@Parameter(name="*")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loading(Place):
-    """How a model is found and loaded."""
+    """How a model is found and loaded.
+
+    Args:
+        dtype: What weights are converted to.
+    """
 
     dtype: DType = "float32"
-    "What weights are converted to."
 
 
 PLAIN = Loading()

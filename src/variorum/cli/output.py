@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
 import os
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeAlias
 
 Format: TypeAlias = Literal["human", "json", "jsonl"]
@@ -70,6 +66,8 @@ def emit(
         human: the text for people, where a table is not the way to say it.
     """
     format = format or _chosen
+    if format != "human":
+        import json
     if format == "json":
         lines = [json.dumps(plain(data), ensure_ascii=False, indent=2)]
     elif format == "jsonl":
@@ -106,8 +104,8 @@ def plain(value: object) -> object:
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, PurePath):
-        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if hasattr(value, "tolist"):  # arrays and tensors, whose packages need not be there
         return plain(value.tolist())
     if isinstance(value, Iterable):
@@ -181,6 +179,8 @@ def _fitted(widths: list[int], right: list[bool]) -> list[int]:
     """Narrow the widest text columns until the table fits the terminal; a file gets the full width."""
     if not sys.stdout.isatty():
         return widths
+    import shutil
+
     room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
     fitted = list(widths)
     while sum(fitted) > room:
@@ -193,10 +193,7 @@ def _fitted(widths: list[int], right: list[bool]) -> list[int]:
 
 def _wrapped(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """One row of a table as lines; a cell wider than its column takes several."""
-    columns = [
-        textwrap.wrap(cell, width) or [""] if len(cell) > width else [cell]
-        for cell, width in zip(cells, widths, strict=True)
-    ]
+    columns = [_in_width(cell, width) for cell, width in zip(cells, widths, strict=True)]
     height = max((len(column) for column in columns), default=0)
     lines = []
     for place in range(height):
@@ -207,3 +204,11 @@ def _wrapped(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool])
         ]
         lines.append(_GAP.join(padded).rstrip())
     return lines
+
+
+def _in_width(text: str, width: int) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    import textwrap
+
+    return textwrap.wrap(text, width) or [""]

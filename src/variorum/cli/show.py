@@ -51,18 +51,21 @@ def _config(spec: Model) -> None:
 
     rows = [
         {"path": path, "value": value.__name__ if isinstance(value, type) else value}
+        | ({"uncertain": spec.uncertain[path]} if path in spec.uncertain else {})
         for field in COMPARED
         for path, value in leaves(getattr(spec, field), field)
     ]
     if chosen() != "human":
-        emit([{"path": row["path"], "value": data(row["value"])} for row in rows])
+        emit([{**row, "value": data(row["value"])} for row in rows])
         return
     facts = {
         "model": spec.name, "cite": spec.cite, "published at": spec.repo,
         "lineage": " → ".join(ancestor.name for ancestor in spec.lineage), "weaknesses": ", ".join(spec.weaknesses),
     }  # fmt: skip
     lines = [f"{name:<13} {value}" for name, value in facts.items() if value]
-    emit(rows, human="\n".join([*lines, "", *table([{**row, "value": said(row["value"])} for row in rows])]))
+    lines += [f"{'uncertain':<13} {path}: {why}" for path, why in spec.uncertain.items()]
+    shown = [{"path": row["path"], "value": said(row["value"])} for row in rows]
+    emit(rows, human="\n".join([*lines, "", *table(shown)]))
 
 
 def _learned(spec: Model, head: str | None) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import App, Parameter
+from typing import TYPE_CHECKING
 
 from variorum.cli.output import chosen, emit, say
+from variorum.cli.reading import Verbs
 
 if TYPE_CHECKING:
     from variorum.study.quickstart import Finding
 
-command = App(name="study", help="Compare variants fairly, and report what each change buys.", help_format="plaintext")
 
-
-@command.command
 def quickstart(
     *,
     out: Path = Path("study-quickstart"),
@@ -24,7 +20,7 @@ def quickstart(
     steps: int = 60,
     workers: int | None = None,
     time_limit: float | None = None,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: bool = False,
 ) -> int:
     """Two small studies in a few minutes: GPT-2 to LLaMA one change at a time, and encoders against TF-IDF.
 
@@ -83,3 +79,6 @@ def _again(out: Path, seeds: int, steps: int) -> str:
     """The command that goes on with this study, or repeats it."""
     words = ["variorum", "study", "quickstart", "--out", str(out), "--seeds", str(seeds), "--steps", str(steps)]
     return shlex.join(words)
+
+
+command = Verbs("Compare variants fairly, and report what each change buys.", {"quickstart": quickstart})

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cache
 
 from variorum.errors import NotFound, nearest
 from variorum.spec.model import Model
 
-LINEAGES = ("bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "gemma", "deepseek", "vit")
+LINEAGES = (
+    "bert", "modernbert", "deberta", "xlnet", "transformer", "t5", "gpt", "neox", "falcon", "bloom",
+    "palm", "gemma", "deepseek", "vit", "longformer",
+)  # fmt: skip
 CLOSED = {
     "gpt-4": "OpenAI has not disclosed its architecture",
     "claude": "Anthropic has not disclosed its architecture",
@@ -21,8 +25,13 @@ CLOSED = {
 @cache
 def models() -> dict[str, Model]:
     """Every model by its own name, ancestors first."""
-    found = (importlib.import_module(f"variorum.family.{name}").MODELS for name in LINEAGES)
-    return {model.name: model for lineage in found for model in lineage}
+    return {model.name: model for model in _walk()}
+
+
+def _walk() -> Iterator[Model]:
+    """Every model, ancestors first; a lineage is read when it is come to."""
+    for name in LINEAGES:
+        yield from importlib.import_module(f"variorum.family.{name}").MODELS
 
 
 @cache
@@ -41,11 +50,12 @@ def find(name: str) -> Model:
     for closed, why in CLOSED.items():
         if key.startswith(closed):
             raise NotFound(f"{name} cannot be described: {why}", remedy="`variorum tree` lists what is known")
-    if key in models():
-        return models()[key]
-    if key in sizes():
-        model = models()[sizes()[key]]
-        return model.sized(next(size for size in model.sizes if size.lower() == key))
+    for model in _walk():  # as far as its lineage, no further: a command starts the sooner
+        if model.name == key:
+            return model
+        size = next((size for size in model.sizes if size.lower() == key), None)
+        if size is not None:
+            return model.sized(size)
     known = [*models(), *(size for model in models().values() for size in model.sizes)]
     raise NotFound(f"no model is called {name!r}", remedy=nearest(name, known) or "`variorum tree` lists all")
 

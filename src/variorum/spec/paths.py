@@ -62,7 +62,7 @@ def _replace(node: object, names: list[str], value: object, path: str) -> object
         return {**node, key: new}
     old = _child(node, head, path)
     new = _replace(old, rest, value, path) if rest else value
-    return dataclasses.replace(cast("Part", node), **{head: new})
+    return type(node)(**{**vars(node), head: new})
 
 
 def leaves(node: object, prefix: str = "") -> Iterator[tuple[str, object]]:
