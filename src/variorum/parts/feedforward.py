@@ -12,12 +12,21 @@ from torch.nn import functional as F
 from variorum.parts.trace import Trace
 from variorum.spec import feedforward as spec
 
+
+def gelu_megatron(x: Tensor) -> Tensor:
+    """The tanh GELU with 0.79788456 for sqrt(2/pi), which in float32 and below is the same number."""
+    if x.dtype != torch.float64:
+        return F.gelu(x, approximate="tanh")
+    return 0.5 * x * (1 + (0.79788456 * x * (1 + 0.044715 * x * x)).tanh())
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
     "tanh": torch.tanh,
+    "gelu_megatron": gelu_megatron,
 }
 
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from variorum.spec.part import Part, part, seen
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
+#: "gelu_megatron" is "gelu_tanh" with sqrt(2/pi) cut to eight digits, as in Megatron's fused kernel and BLOOM.
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh", "gelu_megatron"]
 
 
 @part
