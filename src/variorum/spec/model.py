@@ -53,12 +53,16 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A published size: what it sets, its repository and the parameter count its authors quote."""
+    """A published size: what it sets, its repository and the parameter count its authors quote.
+
+    ``uncertain`` says of each path that its authors leave open, or contradict, why it holds what it does.
+    """
 
     set: Mapping[str, object]
     repo: str | None = None
     published: float | None = None
     note: str = ""
+    uncertain: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Model(Part):
     ancestor: Model | None = seen(by="none", default=None, because=_NAME)
     changes: tuple[Change, ...] = seen(by="none", default=(), because=_NAME)
     sizes: Mapping[str, Size] = table(by="none", default_factory=dict, because=_NAME)
+    uncertain: Mapping[str, str] = table(by="none", default_factory=dict, because=_NAME)
 
     def variant(
         self,
@@ -105,6 +110,7 @@ class Model(Part):
         changes: Sequence[Change],
         sizes: Mapping[str, Size] | None = None,
         weaknesses: tuple[Pressure, ...] = (),
+        uncertain: Mapping[str, str] | None = None,
     ) -> Model:
         """A descendant: this model with ``changes`` applied in order.
 
@@ -119,6 +125,7 @@ class Model(Part):
             changes=tuple(changes),
             sizes=dict(sizes or {}),
             weaknesses=weaknesses,
+            uncertain=dict(uncertain or {}),
             repo=None,
             published=None,
         )
@@ -142,7 +149,10 @@ class Model(Part):
         for key, size in self.sizes.items():
             if name in (key, key.removeprefix(f"{self.name}-")):
                 sized = self.set(size.set)
-                return dataclasses.replace(sized, name=key, repo=size.repo, published=size.published)
+                uncertain = {**self.uncertain, **size.uncertain}
+                return dataclasses.replace(
+                    sized, name=key, repo=size.repo, published=size.published, uncertain=uncertain
+                )
         raise NotFound(f"{self.name} has no size {name!r}", remedy=nearest(name, self.sizes))
 
     def size(
