@@ -14,12 +14,14 @@ from variorum.attention.stack import Stack
 from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
 from variorum.parts.experts import balance_loss
-from variorum.parts.heads import Pooler, SequenceHead, build_head, first_real, head_loss
+from variorum.parts.heads import (
+    Pooler, SequenceHead, VocabularyHead, at_ends, build_head, first_real, global_tokens, head_loss,
+)  # fmt: skip
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
 from variorum.spec import architecture as spec
 from variorum.spec.feedforward import Experts, SoftmaxRouter
-from variorum.spec.inventory import tensors, wants_pooler
+from variorum.spec.inventory import constants, tensors, wants_pooler
 from variorum.spec.model import Model as ModelSpec
 
 
@@ -100,6 +102,11 @@ class Model(nn.Module):
         """What its first stack reads."""
         return next(iter(self.spec.architecture.stacks.values())).input.reads
 
+    def named_constants(self) -> Iterator[tuple[str, Tensor]]:
+        """What is kept with the weights but never trained, by canonical name."""
+        for name in constants(self.spec.architecture, self.head_names):
+            yield name, self.get_buffer(name)
+
     @property
     def is_decoder(self) -> bool:
         """Whether it writes left to right."""
@@ -109,7 +116,8 @@ class Model(nn.Module):
         self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None,
         input_features: Tensor | None = None, pixel_values: Tensor | None = None,
         attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None, perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
+        position_ids: Tensor | None = None, global_attention_mask: Tensor | None = None,
+        perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
         output_hidden_states: bool = False, output_attentions: bool = False, logits_to_keep: int = 0,
@@ -117,14 +125,16 @@ class Model(nn.Module):
         """Run the model.
 
         Args:
-            input_ids: int64 [B, T], or ``inputs_embeds`` [B, T, rank].
+            input_ids: int64 [B, T], or ``inputs_embeds`` [B, T, rank]; multiple_choice reads [B, C, T].
             input_features: log-mel spectrograms [B, mels, frames]; pixel_values: images [B, channels, side, side];
                 for models that read these instead of ids.
             attention_mask: 1 at real tokens, [B, T]; also left-padded. Positions follow it unless given.
             token_type_ids: segments [B, T].
+            global_attention_mask: 1 at tokens that see all and are seen by all, [B, T]; the head's own if absent.
             perm_mask: 1 where token i may not see token j, [B, T, T]; with ``target_mapping`` [B, P, T] the query
                 stream predicts P positions.
-            memory: the previous segment's ``Output.memory``.
+            memory: the previous segment's ``Output.memory``, M states for each layer. ``attention_mask`` may be
+                [B, M + T] then, and say which of them are real.
             labels: targets; see :func:`~variorum.parts.heads.head_loss`.
             logits_to_keep: score only the last so many positions (0: all); the vocabulary is wide.
             cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
@@ -133,21 +143,31 @@ class Model(nn.Module):
             UsageError: an input that this spec does not take, or a text longer than it takes.
         """
         arch = self.spec.architecture
+        choices = self._choices(input_ids, inputs_embeds)
+        if choices is not None:
+            input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids, global_attention_mask = (
+                None if given is None else given.flatten(0, 1)
+                for given in (input_ids, inputs_embeds, attention_mask, token_type_ids, position_ids,
+                              global_attention_mask)
+            )  # fmt: skip
         self._refuse(token_type_ids=token_type_ids, perm_mask=perm_mask, target_mapping=target_mapping, memory=memory,
                      decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask,
+                     global_attention_mask=global_attention_mask,
                      input_ids=input_ids, input_features=input_features, pixel_values=pixel_values)  # fmt: skip
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
         trace = self._trace(output_hidden_states, output_attentions, labels)
         encoded: Tensor | None = None
         memory_out = None
         if arch.encoder is None:
-            x, new = self._write(read, inputs_embeds, attention_mask, position_ids, None, None, cache, trace)
+            x, new, memory_out = self._write(
+                read, inputs_embeds, attention_mask, position_ids, None, None, cache, memory, trace
+            )
         elif cache is not None and cache.encoded is not None:
             encoded, order = cache.encoded, cache.encoded_order
         else:
             x, new, memory_out = self._encode(
-                read, inputs_embeds, attention_mask, token_type_ids, position_ids, perm_mask, target_mapping,
-                memory, trace,
+                read, inputs_embeds, attention_mask, token_type_ids, position_ids, global_attention_mask,
+                perm_mask, target_mapping, memory, trace,
             )  # fmt: skip
             encoded, order = x, new.k_order
             if cache is not None:
@@ -157,25 +177,40 @@ class Model(nn.Module):
             if ids is None:
                 # Heads that read the decoder see the text itself, one step late.
                 writes = "seq2seq_lm" in self.head_names
-                ids, mask = self._shifted(labels if writes else input_ids), mask if writes else attention_mask
+                mask = mask if writes else attention_mask
+                ids = self._shifted(labels if writes else input_ids, mask)
             routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, labels)
             trace.routing = routing
-            x, new = self._write(ids, None, mask, None, encoded, order, cache, trace)
+            x, new, _ = self._write(ids, None, mask, None, encoded, order, cache, None, trace)
         out = Output(
             x, hidden_states=trace.hidden_states, attentions=trace.attentions, cache=cache, memory=memory_out,
             cross_attentions=trace.cross_attentions,
             encoder_last_hidden_state=encoded if arch.decoder is not None else None,
         )  # fmt: skip
-        return self._scored(out, new, trace, labels, logits_to_keep)
+        return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices)
 
-    def _scored(self, out: Output, new: Where, trace: Trace, labels: Tensor | None, keep: int) -> Output:
+    def _choices(self, ids: Tensor | None, embeds: Tensor | None) -> int | None:
+        """How many texts each question has to choose from; ``None`` where nothing is chosen."""
+        given = ids if embeds is None else embeds[..., 0]
+        chooses = "multiple_choice" in self.head_names
+        if given is None or (given.dim() == 3) == chooses:
+            return given.shape[1] if given is not None and chooses else None
+        takes = "[B, C, T], each choice a text" if chooses else "[B, T]; only multiple_choice reads [B, C, T]"
+        raise UsageError(f"inputs measure {list(given.shape)}", remedy=f"give {takes}")
+
+    def _scored(
+        self, out: Output, new: Where, trace: Trace, ids: Tensor | None, labels: Tensor | None, keep: int,
+        choices: int | None,
+    ) -> Output:  # fmt: skip
         """``out`` with pooled vector, logits of every head, and the first head's loss."""
         x = out.last_hidden_state
         if hasattr(self, "pooler"):
             out.pooled = self.pooler(first_real(x, new.q_order))
         for name, head in self.heads.items():
             if isinstance(head, SequenceHead):
-                out.logits_by_head[name] = head(x, new.q_order, out.pooled)
+                end = head.spec.end_id if head.spec.take == "end" else None
+                scores = head(x, new.q_order if end is None else at_ends(ids, end, new.q_order), out.pooled)
+                out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
             else:
                 logits = head(x[:, -keep:] if keep else x)
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
@@ -187,7 +222,12 @@ class Model(nn.Module):
             out.start_logits, out.end_logits = out.logits.unbind(-1)
         if labels is not None:
             real = (new.q_order >= 0).expand(len(x), -1)
-            out.loss = head_loss(main, out.logits, labels, real) + self._balance(trace, real)
+            judge = self.heads[main]
+            problem = judge.spec.problem if isinstance(judge, SequenceHead) else "single_label"
+            words = isinstance(self.heads[main], VocabularyHead) and self.training
+            smoothing = self.spec.objective.label_smoothing if words else 0.0
+            loss = head_loss(main, out.logits, labels, real, problem=problem, smoothing=smoothing)
+            out.loss = loss + self._balance(trace, real)
         return out
 
     def _balance(self, trace: Trace, real: Tensor) -> Tensor | float:
@@ -212,6 +252,7 @@ class Model(nn.Module):
         relative_segments = getattr(getattr(encoder, "positions", None), "segments", False)
         takes = {
             "token_type_ids": relative_segments or getattr(getattr(encoder, "input", None), "segments", 0) > 0,
+            "global_attention_mask": encoder is not None and encoder.has_globals,
             "perm_mask": two_stream,
             "target_mapping": two_stream,
             "memory": two_stream or bool(arch.main.memory),
@@ -236,7 +277,7 @@ class Model(nn.Module):
         position_ids: Tensor | None, segments: Tensor | None, cache: Cache | None = None,
     ) -> Where:  # fmt: skip
         length, device = vectors.shape[1], vectors.device
-        order = order_from_mask(mask, length, device)
+        order = order_from_mask(None if mask is None else mask[:, -length:], length, device)
         if cache is not None and cache.length:
             order = torch.where(order >= 0, order + cache.next_order, order)
         positions = order
@@ -250,41 +291,69 @@ class Model(nn.Module):
 
     def _write(
         self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, position_ids: Tensor | None,
-        encoded: Tensor | None, order: Tensor | None, cache: Cache | None, trace: Trace,
-    ) -> tuple[Tensor, Where]:  # fmt: skip
+        encoded: Tensor | None, order: Tensor | None, cache: Cache | None, memory: list[Tensor] | None, trace: Trace,
+    ) -> tuple[Tensor, Where, list[Tensor] | None]:  # fmt: skip
         """The decoder, on its own or over ``encoded`` [B, S, D] whose slots stand at ``order`` [B or 1, S]."""
         stack = self.spec.architecture.decoder
         assert stack is not None
         vectors = self._vectors(self.decoder, ids, embeds)
         new = self._where(stack, ids, vectors, mask, position_ids, None, cache)
         cross = None if order is None else Where(new.q_positions, order, new.q_order, order)
-        x, _ = self.decoder(vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, backend=self.backend)
-        return x, new
+        x, kept = self.decoder(
+            vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, memory=memory,
+            memory_order=_remembered(mask, vectors.shape[1]), backend=self.backend,
+        )  # fmt: skip
+        return x, new, kept
 
     def _encode(
         self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, segments: Tensor | None,
-        position_ids: Tensor | None, perm_mask: Tensor | None, targets: Tensor | None,
+        position_ids: Tensor | None, everywhere: Tensor | None, perm_mask: Tensor | None, targets: Tensor | None,
         memory: list[Tensor] | None, trace: Trace,
     ) -> tuple[Tensor, Where, list[Tensor] | None]:  # fmt: skip
         stack = self.spec.architecture.encoder
         assert stack is not None
         vectors = self._vectors(self.encoder, ids, embeds)
         where = self._where(stack, ids, vectors, mask, position_ids, segments)
-        if perm_mask is None and targets is None:
-            x, kept = self.encoder(vectors, where, trace, segments=segments, memory=memory, backend=self.backend)
-            return x, where, kept
-        start = self.get_parameter("encoder.input.query_vector")
-        content, query = streams(where, perm_mask, targets, start, len(vectors))
+        if stack.has_globals:
+            where = dataclasses.replace(where, everywhere=self._everywhere(everywhere, ids, where.q_order))
+        content, query = where, None
+        if perm_mask is not None or targets is not None:
+            start = self.get_parameter("encoder.input.query_vector")
+            content, query = streams(where, perm_mask, targets, start, len(vectors))
         x, kept = self.encoder(
-            vectors, content, trace, segments=segments, memory=memory, backend=self.backend, query=query
-        )
+            vectors, content, trace, segments=segments, memory=memory,
+            memory_order=_remembered(mask, vectors.shape[1]), backend=self.backend, query=query,
+        )  # fmt: skip
         return x, where, kept
 
-    def _shifted(self, labels: Tensor | None) -> Tensor:
-        """Decoder inputs from labels: the start token, then the labels without their last; -100 becomes padding."""
+    def _everywhere(self, given: Tensor | None, ids: Tensor | None, order: Tensor) -> Tensor | None:
+        """Which tokens see all and are seen by all, bool [B or 1, T]: the given ones, or those that the head wants."""
+        if given is not None:
+            return given.bool() & (order >= 0)
+        head = self.spec.architecture.heads[self.head_names[0]] if self.head_names else None
+        wanted = getattr(head, "global_tokens", None)
+        return None if wanted is None else global_tokens(wanted, ids, order)
+
+    def _shifted(self, labels: Tensor | None, mask: Tensor | None) -> Tensor:
+        """Decoder inputs [B, T]: the start token, then the labels without their last; -100 becomes padding.
+
+        A row that ``mask`` [B, T] says is padded on the left starts where its tokens do.
+        """
         inputs = self.spec.architecture.main.tokens
         if labels is None or inputs.start_id is None:
             raise UsageError("an encoder-decoder needs decoder_input_ids or labels", remedy="give one of them")
-        start = labels.new_full((len(labels), 1), inputs.start_id)
-        shifted = torch.cat((start, labels[:, :-1]), 1)
-        return shifted.masked_fill(shifted == -100, inputs.pad_id or 0)
+        held = labels.masked_fill(labels == -100, inputs.pad_id or 0)
+        real = held.ne(inputs.pad_id or 0) if mask is None else mask.bool()
+        start = torch.full_like(held[:, :1], 0 if inputs.start_id == "last" else inputs.start_id)
+        if inputs.start_id == "last":
+            places = torch.arange(held.shape[1], device=held.device)
+            start = held.gather(1, (real * places).amax(1, keepdim=True))
+        shifted = torch.cat((start, held[:, :-1]), 1)
+        return shifted if mask is None else shifted.scatter(1, real.long().argmax(1, keepdim=True), start)
+
+
+def _remembered(mask: Tensor | None, length: int) -> Tensor | None:
+    """The order of the remembered tokens that a mask [B, M + T] speaks of before its last ``length``, or ``None``."""
+    if mask is None or mask.shape[1] <= length:
+        return None
+    return order_from_mask(mask[:, :-length], mask.shape[1] - length, mask.device)

@@ -18,7 +18,7 @@ from torch import Tensor
 from tests import gates
 from tests.mutation.neighbours import Mutant
 from tests.parity import oracle, ours
-from tests.parity.probes import Batch, Material, Probe, sensed
+from tests.parity.probes import KINDS, Batch, Material, Probe, sensed
 from variorum.builder import assign, build, empty
 from variorum.checkpoint.load import Origin, read_weights
 from variorum.errors import UsageError, VariorumError
@@ -160,7 +160,11 @@ class Trial:
         return any(not torch.equal(mine[name], value) for name, value in right.items())
 
     def _differs(self, what: str, answer: Callable[[Model], Tensor]) -> bool:
-        right, mine = self.subject.once(what, answer), answer(self.model)
+        right = self.subject.once(what, answer)
+        try:
+            mine = answer(self.model)
+        except UsageError:  # a text that the published model reads is refused
+            return True
         if mine.shape != right.shape:
             return True
         # Unlike a score, a single number has no spread: its size is the unit.
@@ -200,6 +204,8 @@ def _noisy(model: Model, answer: Callable[[Model], Tensor]) -> Tensor:
 @torch.no_grad()
 def _loss(material: Material, model: Model) -> Tensor:
     """The loss on a text with a gap in its labels; a decoder makes its own inputs from them."""
+    if model.head_names[:1] in (("sequence_classification",), ("image_classification",)):
+        return _judged(material, model)
     if model.head_names[:1] not in (("causal_lm",), ("seq2seq_lm",)):
         return torch.zeros(1, dtype=torch.float64)
     ids = torch.stack(material.sequences((19, 19), "loss"))
@@ -209,6 +215,23 @@ def _loss(material: Material, model: Model) -> Tensor:
     loss = model(**ours.cast(model, read), labels=labels).loss
     assert loss is not None
     return loss[None]
+
+
+def _judged(material: Material, model: Model) -> Tensor:
+    """The losses of labels that are classes, and of labels that are numbers; -1 where they are refused."""
+    batch = KINDS["full"](material).batches[0]
+    given = {name: value.double() if value.is_floating_point() else value for name, value in batch.inputs().items()}
+    count = model.spec.architecture.heads[model.head_names[0]].labels  # type: ignore[union-attr]
+    classes, numbers = torch.zeros(2, dtype=torch.long), torch.full((2, count), 0.3, dtype=torch.float64)
+    losses = []
+    for labels in (classes, numbers):
+        try:
+            loss = model(**given, labels=labels).loss
+            assert loss is not None
+            losses.append(loss)
+        except UsageError:
+            losses.append(torch.tensor(-1.0, dtype=torch.float64))
+    return torch.stack(losses)
 
 
 def holed(material: Material) -> Probe:

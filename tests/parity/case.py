@@ -64,6 +64,8 @@ class Tiny:
     segments: int = 0
     pools: str = "first"
     given_positions: bool = True
+    #: How the oracle attends; "sdpa" where its eager path is wrong (Falcon's adds its linear biases twice).
+    backend: str = "eager"
     pixels: tuple[int, ...] = ()
     mels: tuple[int, ...] = ()
     vectors: int = 0
@@ -158,7 +160,7 @@ def materialise(case: Case, directory: Path) -> Path:
     kind = getattr(transformers, case.oracle)
     torch.manual_seed(case.seed)
     model = kind(kind.config_class(**case.config)).eval()
-    if case.tiny.untied is not None:
+    if case.tiny.untied is not None and hasattr(model, case.tiny.untied):
         output = model.get_submodule(case.tiny.untied)
         output.weight = torch.nn.Parameter(output.weight.detach().clone())
         model.config.tie_word_embeddings = False

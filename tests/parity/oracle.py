@@ -86,14 +86,15 @@ def randomise(model: nn.Module, seed: int) -> None:
 
     Norm weights stay near their identity (1, or 0 where the norm adds 1 itself), matrices keep the scale of their
     input, and tables, biases and selection buffers are wide enough that attention is far from uniform. The value
-    depends on the name and the seed only.
+    depends on the name and the seed only. Parameters that the published code freezes stay as it computed them.
     """
     saved = model.state_dict()
     with torch.no_grad():
         for path, module in model.named_modules():
             for name, value in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
                 full = f"{path}.{name}" if path else name
-                if full in saved and value.is_floating_point():
+                frozen = isinstance(value, nn.Parameter) and not value.requires_grad
+                if full in saved and value.is_floating_point() and not frozen:
                     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}:{full}".encode()))
                     noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
                     value.copy_(_drawn(module, name, value, noise))
@@ -125,35 +126,49 @@ def save(model: nn.Module, directory: Path) -> None:
     model.save_pretrained(directory)  # type: ignore[operator]
 
 
-def load64(directory: Path, oracle: str) -> nn.Module:
-    """The oracle from disk, in float64, eager, in evaluation mode; no parameter or buffer is narrower."""
+def load64(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:
+    """The oracle from disk, in float64, in evaluation mode; no parameter or buffer is narrower."""
     with exact(watch=False):
-        model = _load(directory, oracle, torch.float64)
+        model = _load(directory, oracle, torch.float64, backend)
     for name, tensor in model.named_buffers():
         assert tensor.dtype not in NARROW, f"{name} is still {tensor.dtype}"
     # XLNet makes a parameter with torch.FloatTensor, which no mode sees; it holds a float32 file's value exactly.
     for parameter in model.parameters():
         parameter.data = parameter.data.to(torch.float64)
+    for module in model.modules():
+        if hasattr(module, "create_weight"):  # a table of sinusoids, which is rounded to float32 in its file
+            module.weight.data = _wide_table(module)
     return model
 
 
-def load32(directory: Path, oracle: str) -> nn.Module:
+def _wide_table(module: Any) -> Tensor:
+    """The table of sinusoids that the published code makes, without its own rounding by `torch.FloatTensor`."""
+    narrow = torch.FloatTensor
+    torch.FloatTensor = torch.DoubleTensor  # type: ignore[assignment, misc]
+    try:
+        made: Tensor = module.create_weight()
+        return made
+    finally:
+        torch.FloatTensor = narrow  # type: ignore[misc]
+
+
+def load32(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:
     """The oracle from disk as its users run it in float32."""
-    return _load(directory, oracle, torch.float32)
+    return _load(directory, oracle, torch.float32, backend)
 
 
-def load_plain64(directory: Path, oracle: str) -> nn.Module:
+def load_plain64(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:
     """The oracle as its users run it in float64: hard-coded float32 steps and all."""
-    return _load(directory, oracle, torch.float64)
+    return _load(directory, oracle, torch.float64, backend)
 
 
-def _load(directory: Path, oracle: str, dtype: torch.dtype) -> nn.Module:
+def _load(directory: Path, oracle: str, dtype: torch.dtype, backend: str) -> nn.Module:
     import transformers
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     model, report = getattr(transformers, oracle).from_pretrained(
-        directory, dtype=dtype, attn_implementation="eager", output_loading_info=True
+        directory, dtype=dtype, attn_implementation=backend, output_loading_info=True
     )
     assert not any(report.values()), f"{oracle} did not load cleanly: {report}"
     if hasattr(model, "set_experts_implementation"):
@@ -314,7 +329,8 @@ def save_gradients(model: nn.Module, gradients: Mapping[str, Tensor], directory:
     Every weight map is a relabelling of entries, so reading this directory back through a map puts each gradient
     beside the parameter it belongs to.
     """
-    places = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
+    trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    places = [*trained, *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
     kept = {name: value.detach().clone() for name, value in places}
     with torch.no_grad():
         for name, value in places:

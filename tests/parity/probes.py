@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -29,7 +29,8 @@ class Batch:
     input_ids [B, T], or pixel_values [B, C, side, side], or input_features [B, mels, frames];
     attention_mask [B, T] (1 real; None: all real); token_type_ids, position_ids [B, T];
     decoder_input_ids, decoder_attention_mask [B, S]; perm_mask [B, T, T] (1: may not see);
-    target_mapping [B, P, T]; rows [B, T or S or P], true where the output row is compared;
+    target_mapping [B, P, T]; global_attention_mask [B, T] (1: sees all and is seen by all); rows [B, T or S
+    or P], true where the output row is compared;
     pooled: the output is [B, …], one row per sequence. choices: the rows are one question's, [1, B, T].
     """
 
@@ -42,6 +43,7 @@ class Batch:
     decoder_attention_mask: Tensor | None = None
     perm_mask: Tensor | None = None
     target_mapping: Tensor | None = None
+    global_attention_mask: Tensor | None = None
     pixel_values: Tensor | None = None
     input_features: Tensor | None = None
     pooled: bool = False
@@ -63,7 +65,6 @@ class Batch:
         real = torch.get_default_dtype()
         multiplied = ("perm_mask", "target_mapping", "pixel_values", "input_features")
         return {k: v.to(real) if k in multiplied else v for k, v in given.items()}
-
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,17 +94,21 @@ class Probe:
 class Material:
     """What a probe is drawn from: the vocabulary and shape of a tiny model.
 
-    segments: how many segment ids the model reads (0: none). eos: an id that ends every sequence and occurs
-    nowhere else. start: the decoder's first id, when there is a decoder; echo: the decoder re-reads the source.
-    pooled: one output row per sequence. choices: the sequences answer one question. pixels, mels: the shape of an image or spectrogram that is read instead of ids,
-    and how many vectors each becomes. given_positions: the oracle must be told positions on left-padded rows.
+    segments: how many segment ids the model reads (0: none). eos: an id that ends every sequence but for its last trail
+    tokens, and occurs nowhere else. start: the decoder's first id, when there is a decoder ("last": the last that it
+    writes); echo: the decoder re-reads the source. pooled: one output row per sequence. choices: the sequences answer
+    one question. pixels, mels: the shape of an image or spectrogram that is read instead of ids, and how many vectors each
+    becomes. given_positions: the oracle must be told positions on left-padded rows.
+    separator: an id that stands twice after a fourth of each sequence, and at its end, and nowhere else. everywhere:
+    every so many tokens one is global.
     """
 
     vocab: int
     pad: int
     segments: int = 0
     eos: int | None = None
-    start: int | None = None
+    trail: int = 0
+    start: int | Literal["last"] | None = None
     echo: bool = False
     pooled: bool = False
     choices: bool = False
@@ -111,15 +116,22 @@ class Material:
     mels: tuple[int, ...] = ()
     vectors: int = 0
     given_positions: bool = True
+    separator: int | None = None
+    everywhere: int = 0
     seed: int = 0
 
     def sequences(self, lengths: tuple[int, ...], what: str = "ids") -> list[Tensor]:
         """Random ids without padding or end ids; the last one is the end id where the model reads it."""
         generator = torch.Generator().manual_seed(zlib.crc32(f"{self.seed}:{what}".encode()))
-        legal = torch.tensor([i for i in range(self.vocab) if i not in (self.pad, self.eos, self.start)])
+        special = (self.pad, self.eos, self.start, self.separator)
+        legal = torch.tensor([i for i in range(self.vocab) if i not in special])
         drawn = [legal[torch.randint(len(legal), (n,), generator=generator)] for n in lengths]
         if self.eos is not None:
-            drawn = [torch.cat([ids[:-1], torch.tensor([self.eos])]) for ids in drawn]
+            end = torch.tensor([self.eos])
+            drawn = [torch.cat([ids[: -1 - self.trail], end, ids[len(ids) - self.trail :]]) for ids in drawn]
+        if self.separator is not None:
+            for ids in drawn:
+                ids[[len(ids) // 4, len(ids) // 4 + 1, -1]] = self.separator
         return drawn
 
 
@@ -149,6 +161,9 @@ def _batch(material: Material, sources: list[Tensor], targets: list[Tensor], *, 
         token_type_ids=segments,
         position_ids=(mask.cumsum(-1) - 1).clamp(min=0) if left and ragged and material.given_positions else None,
     )
+    if material.everywhere:
+        marks = [(torch.arange(len(row)) % material.everywhere == 0).long() for row in sources]
+        batch = dataclasses.replace(batch, global_attention_mask=_padded(marks, 0, left=left))
     if material.pixels or material.mels:
         batch = sensed(material, sources)
     if targets:
@@ -177,9 +192,10 @@ def _targets(material: Material, sources: list[Tensor], lengths: tuple[int, ...]
     """Decoder inputs: the shifted source where the decoder re-reads it, else sequences of their own."""
     if material.start is None:
         return []
-    start = torch.tensor([material.start])
     rows = sources if material.echo else material.sequences(lengths, "targets")
-    return [torch.cat([start, row[:-1]]) for row in rows]
+    if material.start == "last":
+        return [row.roll(1) for row in rows]
+    return [torch.cat([torch.tensor([material.start]), row[:-1]]) for row in rows]
 
 
 def full(material: Material) -> Probe:

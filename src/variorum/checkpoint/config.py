@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from variorum.errors import DamagedFile, NotFound, VariorumError, nearest
-from variorum.family.names import dialects
+from variorum.family.names import dialects, readable
 from variorum.spec.dialect import Dialect, Key
 from variorum.spec.heads import Problem, SequenceHead, TokenHead
 from variorum.spec.model import Model
@@ -16,7 +16,7 @@ MAX_DEPTH = 1_000  # DeepNet's, the deepest published; beyond any use a model wo
 POSITIVE = {"width", "depth", "vocab", "heads", "kv_heads", "head_dim"}  # sizes of which none makes no model
 LABELLED = ("sequence_classification", "token_classification", "image_classification")
 
-CLASSIFIES = "sequence_classification"
+CLASSIFIERS = ("sequence_classification", "image_classification")
 PROBLEMS: dict[str, Problem] = {
     "single_label_classification": "single_label",
     "multi_label_classification": "multi_label",
@@ -31,12 +31,12 @@ def dialect_of(config: Mapping[str, Any], where: str = "config.json") -> Dialect
         NotFound: a type that is not known.
     """
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in dialects():
+    if not isinstance(kind, str) or kind not in readable():
         raise NotFound(
             f"model_type {kind!r} is not known", where=where,
             remedy=nearest(str(kind), dialects()) or f"known: {', '.join(dialects())}",
         )  # fmt: skip
-    dialect = dialects()[kind]
+    dialect = readable()[kind]
     return dialect.choose(config) if dialect.choose else dialect
 
 
@@ -86,9 +86,10 @@ def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     found: dict[str, object] = {}
     if isinstance(count, int):
         found = {f"architecture.heads.{name}.labels": count for name in LABELLED if name in heads}
-    if CLASSIFIES in heads:
-        labels = count if isinstance(count, int) else getattr(heads[CLASSIFIES], "labels", 2)
-        found[f"architecture.heads.{CLASSIFIES}.problem"] = _problem(config, labels)
+    for name in CLASSIFIERS:
+        if name in heads:
+            labels = count if isinstance(count, int) else getattr(heads[name], "labels", 2)
+            found[f"architecture.heads.{name}.problem"] = _problem(config, labels)
     return found
 
 
@@ -121,7 +122,7 @@ def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], head
             if len(named) != head.labels:
                 config["id2label"] = {str(i): f"LABEL_{i}" for i in range(head.labels)}
                 config["label2id"] = {f"LABEL_{i}": i for i in range(head.labels)}
-        if name == CLASSIFIES and isinstance(head, SequenceHead) and _problem(config, head.labels) != head.problem:
+        if name in CLASSIFIERS and isinstance(head, SequenceHead) and _problem(config, head.labels) != head.problem:
             config["problem_type"] = next(said for said, problem in PROBLEMS.items() if problem == head.problem)
     return config
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from variorum.spec.architecture import Architecture, Block, Pooler, Sharing, Stack, post
@@ -55,6 +56,7 @@ BERT = Model(
             "masked_lm": VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu", norm=NORM)),
             "next_sentence": SequenceHead(take="pooler", dropout=0.0),
             "sequence_classification": SequenceHead(take="pooler"),
+            "multiple_choice": SequenceHead(take="pooler", labels=1),
             "token_classification": TokenHead(),
             "question_answering": TokenHead(dropout=0.0),
         },
@@ -146,6 +148,7 @@ ALBERT = BERT.variant(
     },
 )  # fmt: skip
 
+DISTILLED = SequenceHead(take="first", transform=Transform(activation="relu"), dropout=0.2)
 DISTILBERT = BERT.variant(
     "distilbert",
     cite="Sanh et al. 2019, arXiv:1910.01108",
@@ -153,8 +156,9 @@ DISTILBERT = BERT.variant(
         Change("architecture.encoder.depth", 6, COMPRESSION, "every second teacher layer", relieves="latency"),
         Change("architecture.encoder.input.segments", 0, COMPRESSION, "no pairs in pretraining"),
         Change("architecture.pooler", None, COMPRESSION, "no pair objective to train it",
-               also={"architecture.heads.next_sentence": None, "architecture.heads.sequence_classification":
-                     SequenceHead(take="first", transform=Transform(activation="relu"), dropout=0.2)}),
+               also={f"{H}.next_sentence": None, f"{H}.sequence_classification": DISTILLED,
+                     f"{H}.multiple_choice": dataclasses.replace(DISTILLED, labels=1),
+                     f"{H}.question_answering": TokenHead()}),
         Change("objective", Objective(kind="distillation", masking=Masking()), OBJECTIVE,
                "soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
     ],
@@ -185,7 +189,9 @@ ELECTRA = BERT.variant(
                also={"architecture.heads.masked_lm.transform": Transform(activation="gelu", width=128, norm=NORM)}),
         Change("architecture.heads.sequence_classification",
                SequenceHead(take="first", transform=Transform(activation="gelu"), transform_dropout=0.1),
-               OBJECTIVE, "without pair pretraining there is no trained pooler"),
+               OBJECTIVE, "without pair pretraining there is no trained pooler",
+               also={f"{H}.multiple_choice": SequenceHead(take="first", labels=1,
+                                                          transform=Transform(activation="gelu"))}),
         Change("recipe", Recipe(batch=256, length=512, steps=766_000, learning_rate=2e-4, warmup=10_000,
                                 weight_decay=0.01, schedule="linear"), TRAINING, "base recipe"),
     ],

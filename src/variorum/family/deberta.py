@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from variorum.family.bert import BERT, shape
 from variorum.spec.architecture import Convolution
 from variorum.spec.attention import ALL_PROJECTIONS
@@ -29,7 +31,8 @@ DEBERTA = BERT.variant(
         Change("objective.pair", None, axis=OBJECTIVE, why="next-sentence prediction did not help",
                relieves="useless-objective",
                also={"architecture.heads.next_sentence": None, "architecture.pooler": None,
-                     "architecture.heads.sequence_classification": POOLED}),
+                     "architecture.heads.sequence_classification": POOLED,
+                     "architecture.heads.multiple_choice": dataclasses.replace(POOLED, labels=1)}),
         Change(f"{STACK}.block.layout.norm", NORM, axis=TRAINING, why="released code",
                also={f"{STACK}.input.norm": NORM, "architecture.heads.masked_lm.transform.norm": NORM}),
         Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="GPT-2's",

@@ -52,6 +52,8 @@ MODERNBERT = BERT.variant(
                axis=MECHANISM, why="bias-free transform",
                also={"architecture.heads.sequence_classification":
                      SequenceHead(take="first", transform=TRANSFORM, dropout=0.0),
+                     "architecture.heads.multiple_choice":
+                     SequenceHead(take="first", labels=1, transform=TRANSFORM, dropout=0.0),
                      "architecture.heads.token_classification": TokenHead(transform=TRANSFORM, dropout=0.0),
                      "architecture.heads.question_answering": TokenHead(transform=TRANSFORM, dropout=0.0)}),
         Change("recipe", Recipe(batch=4608, length=1024, tokens=1.719e12, learning_rate=8e-4, weight_decay=1e-5,

@@ -21,6 +21,8 @@ XLNET = BERT.variant(
                      "architecture.heads.permutation_lm": VocabularyHead(tie=TABLE, bias=True),
                      "architecture.heads.sequence_classification":
                      SequenceHead(take="last", transform=Transform(activation="tanh")),
+                     "architecture.heads.multiple_choice":
+                     SequenceHead(take="last", labels=1, transform=Transform(activation="tanh")),
                      "architecture.heads.token_classification": TokenHead(dropout=0.0)}),
         Change(f"{STACK}.positions", RecurrentRelative(segments=True), axis=POSITIONS,
                why="relative positions and segments, and memory across segments", relieves="length-extrapolation",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from variorum.errors import UsageError
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.spec import architecture as spec_architecture
@@ -38,6 +39,26 @@ def first_real(x: Tensor, order: Tensor) -> Tensor:
     return x[torch.arange(len(x), device=x.device), first]
 
 
+def global_tokens(which: spec.GlobalTokens, ids: Tensor | None, order: Tensor) -> Tensor:
+    """The tokens that a head wants global: ids [B, T], their order [B or 1, T] -> bool [B or 1, T].
+
+    Raises:
+        UsageError: separators are to be found, and there are no ids, or none in some text.
+    """
+    if isinstance(which, spec.FirstToken):
+        return order == 0
+    remedy = "give global_attention_mask, 1 at the tokens that see all"
+    if ids is None:
+        raise UsageError("separators cannot be found without input_ids", remedy=remedy)
+    separators = ids == which.separator
+    if not bool(separators.any(-1).all()):
+        raise UsageError(f"a text has no separator, {which.separator}", remedy=remedy)
+    first = separators.long().argmax(-1, keepdim=True)
+    places = torch.arange(ids.shape[-1], device=ids.device)
+    chosen = places < first if which.side == "before" else places > first + 1
+    return chosen & (order >= 0)
+
+
 class Pooler(nn.Module):
     """activation(dense(first real token)), [B, D] -> [B, D]."""
 
@@ -57,18 +78,39 @@ class VocabularyHead(nn.Module):
         self.spec = head
         self.transform, inner = _transform(head.transform, width)
         self.project = nn.Linear(inner, vocab, bias=head.bias)
+        if head.offset:
+            self.register_buffer("offset", torch.zeros(vocab))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.transform(x)
         if self.spec.scale is not None:
             x = x * self.spec.scale
         logits = self.project(x)
+        if self.spec.offset:
+            logits = logits + self.offset
         cap = self.spec.softcap
         return logits if cap is None else cap * (logits / cap).tanh()
 
 
+def at_ends(ids: Tensor | None, end_id: int, order: Tensor) -> Tensor:
+    """``order`` [B or 1, T] where the text that is read, [B, T], holds its end token; -1 everywhere else.
+
+    Raises:
+        UsageError: no ids, ids of another length than the states have, or a text without an end token.
+    """
+    if ids is None or ids.shape[-1] != order.shape[-1]:
+        raise UsageError("the head reads the state at the end of input_ids", remedy="give input_ids and nothing beside")
+    found = torch.where(ids == end_id, order, -1)
+    if bool((found.amax(-1) < 0).any()):
+        raise UsageError(f"a text has no end token, {end_id}", remedy="let the tokenizer end it, or shorten it first")
+    return found
+
+
 class SequenceHead(nn.Module):
-    """Hidden states [B, T, D], their order [B or 1, T] and the pooled vector [B, D] -> [B, labels]."""
+    """Hidden states [B, T, D], their order [B or 1, T] and the pooled vector [B, D] -> [B, labels].
+
+    A head that reads the end takes an order that :func:`at_ends` has narrowed.
+    """
 
     def __init__(self, head: spec.SequenceHead, width: int) -> None:
         super().__init__()
@@ -106,6 +148,17 @@ class TokenHead(nn.Module):
         return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))
 
 
+def _like(logits: Tensor, labels: Tensor, problem: str) -> Tensor:
+    """``labels`` in the shape and type of ``logits`` [B, labels]; one number per text may come as [B]."""
+    given = labels[:, None] if labels.dim() == 1 and logits.shape[-1] == 1 else labels
+    if given.shape != logits.shape:
+        raise UsageError(
+            f"labels measure {list(labels.shape)}, {problem} takes {list(logits.shape)}",
+            remedy="give one number for each output of the head",
+        )
+    return given.to(logits.dtype)
+
+
 def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:
     """The module for a head spec."""
     if isinstance(head, spec.VocabularyHead):
@@ -113,21 +166,38 @@ def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:
     return SequenceHead(head, width) if isinstance(head, spec.SequenceHead) else TokenHead(head, width)
 
 
-def head_loss(name: str, logits: Tensor, labels: Tensor, real: Tensor | None = None) -> Tensor:
+def head_loss(
+    name: str, logits: Tensor, labels: Tensor, real: Tensor | None = None, *, problem: spec.Problem = "single_label",
+    smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     """The usual loss of a head, averaged over its targets; -100 is no target. Without any target it is 0.
 
-    causal_lm compares position t with label t+1; replaced_token is binary over real tokens; sequence labels of a
-    floating type are regressed.
+    causal_lm compares position t with label t+1; replaced_token is binary over real tokens. Sequence labels follow
+    ``problem``: [B] classes; [B, labels] of 0 and 1, each judged alone; [B] or [B, labels] numbers (squared error).
+    Labels of a floating type are numbers where there is one output. ``smoothing`` of each class's probability is
+    spread over all classes.
+
+    Raises:
+        UsageError: labels of another shape or type than the problem takes.
     """
     if name == "replaced_token":
         chosen = labels >= 0 if real is None else real & (labels >= 0)
         losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
         return (losses * chosen).sum() / chosen.sum().clamp(min=1)
+    if problem == "multi_label":
+        return F.binary_cross_entropy_with_logits(logits, _like(logits, labels, problem))
+    if problem == "regression" or (labels.is_floating_point() and logits.shape[-1] == 1):
+        return F.mse_loss(logits, _like(logits, labels, "regression"))
     if labels.is_floating_point():
-        return F.mse_loss(logits.squeeze(-1), labels)
+        raise UsageError(
+            f"labels are {labels.dtype}, and {name} chooses one of {logits.shape[-1]} classes by its number",
+            remedy="give int64 labels, or set the head's problem to multi_label or regression",
+        )
     if name == "question_answering":
         return torch.stack([head_loss("span", logits[..., end], labels[:, end]) for end in (0, 1)]).mean()
     if name == "causal_lm":
         logits, labels = logits[:, :-1], labels[:, 1:]
-    flat = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="sum")
+    flat = F.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="sum", label_smoothing=smoothing
+    )
     return flat / (labels != -100).sum().clamp(min=1)

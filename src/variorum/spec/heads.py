@@ -42,6 +42,22 @@ class VocabularyHead(Part):
 
 
 @part
+class FirstToken(Part):
+    """The first real token of a text is global where nobody says otherwise."""
+
+
+@part
+class BesideSeparator(Part):
+    """Of a pair with two separators between its texts, the tokens before the first, or after both, are global."""
+
+    side: Literal["before", "after"] = seen(by="forward")
+    separator: int = seen(by="forward", default=2)
+
+
+GlobalTokens = FirstToken | BesideSeparator
+
+
+@part
 class SequenceHead(Part):
     """One vector per sequence, then a linear layer: sequence_classification, image_classification, next_sentence.
 
@@ -49,6 +65,7 @@ class SequenceHead(Part):
     or "end": where the text that is read has its last ``end_id`` (T5, BART). ``transform`` comes between, with
     ``transform_dropout`` before it and ``dropout`` after it. ``problem`` is what its labels are: one of several, any of
     several, or numbers. With one label over [B, C, T] it is multiple_choice, which gives each choice a number.
+    ``global_tokens`` see all and are seen by all in layers whose attention is global and local.
     """
 
     take: Literal["pooler", "first", "last", "mean", "end"] = seen(by="forward")
@@ -58,16 +75,21 @@ class SequenceHead(Part):
     problem: Problem = seen(by="loss", default="single_label")
     transform: Transform | None = seen(by="load", default=None)
     transform_dropout: float = seen(by="training", default=0.0)
+    global_tokens: GlobalTokens | None = seen(by="forward", default=None)
     dropout: float = seen(by="training", default=0.1)
 
 
 @part
 class TokenHead(Part):
-    """One score vector per token: token_classification, question_answering (start, end), replaced_token (one)."""
+    """One score vector per token: token_classification, question_answering (start, end), replaced_token (one).
+
+    ``global_tokens`` see all and are seen by all in layers whose attention is global and local.
+    """
 
     labels: int = seen(by="load", default=2)
     bias: bool = seen(by="load", default=True)
     transform: Transform | None = seen(by="load", default=None)
+    global_tokens: GlobalTokens | None = seen(by="forward", default=None)
     dropout: float = seen(by="training", default=0.1)
 
 

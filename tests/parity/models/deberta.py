@@ -43,7 +43,7 @@ TINY = (
         name="deberta-v2",
         system="deberta-v2",
         oracle="DebertaV2",
-        heads=("masked_lm", *TASKS),
+        heads=("masked_lm", *TASKS, "multiple_choice"),
         config={**DEBERTA_V2, "conv_kernel_size": 3, "conv_act": "gelu"},
     ),
     Tiny(
@@ -57,7 +57,7 @@ TINY = (
         name="deberta-v3",
         system="deberta-v3",
         oracle="DebertaV2",
-        heads=("masked_lm", *TASKS),
+        heads=("masked_lm", *TASKS, "multiple_choice"),
         config={**DEBERTA_V2, "legacy": False},
     ),
 )

@@ -25,7 +25,7 @@ TINY = (
         name="modernbert",
         system="modernbert",
         oracle="ModernBert",
-        heads=(None, "masked_lm", *TASKS),
+        heads=(None, "masked_lm", *TASKS, "multiple_choice"),
         config=MODERNBERT,
     ),
     Tiny(

@@ -9,7 +9,7 @@ TINY = (
         name="xlnet",
         system="xlnet",
         oracle="XLNet",
-        heads=("permutation_lm", *TASKS),
+        heads=("permutation_lm", *TASKS, "multiple_choice"),
         config={
             "d_model": 48,
             "n_layer": 4,

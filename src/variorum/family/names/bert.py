@@ -13,6 +13,7 @@ from variorum.spec.model import Model
 
 E = "architecture.encoder"
 MLM, RTD = "architecture.heads.masked_lm", "architecture.heads.replaced_token"
+NSP = "architecture.heads.next_sentence"
 L = "encoder.layers.{i}"
 POSITION_IDS = Drop(r"(.*\.)?embeddings\.(position_ids|token_type_ids)", "a constant buffer")
 
@@ -51,6 +52,24 @@ def head_dim(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     return {f"{E}.block.attention.head_dim": head_width(model.architecture.width, encoder.block.attention.heads)}
 
 
+LABELLED = tuple(f"architecture.heads.{name}" for name in (
+    "sequence_classification", "token_classification", "multiple_choice",
+))  # fmt: skip
+
+
+def bert_values(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    """What BERT and its like compute from the rest: the width of a head, and dropout before the classifiers."""
+    rate = config.get("classifier_dropout")
+    rate = model.architecture.main.block.dropout if rate is None else rate
+    return head_dim(config, model) | {f"{head}.dropout": rate for head in LABELLED}
+
+
+def bert_config(model: Model) -> dict[str, object]:
+    """The inverse: dropout of its own before the classifiers is named."""
+    rate = getattr(model.architecture.heads.get("sequence_classification"), "dropout", None)
+    return {"classifier_dropout": None if rate == model.architecture.main.block.dropout else rate}
+
+
 EMBEDDINGS = (
     same("embeddings.word_embeddings", "encoder.input.table"),
     same("embeddings.position_embeddings", "encoder.input.positions"),
@@ -77,6 +96,7 @@ LAYER = {
 CLASSIFIERS = (
     same("classifier", "heads.sequence_classification.project"),
     same("classifier", "heads.token_classification.project"),
+    same("classifier", "heads.multiple_choice.project"),
     same("qa_outputs", "heads.question_answering.project"),
 )
 DENSE_CLASSIFIER = (
@@ -94,6 +114,7 @@ def classes(prefix: str, **more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         f"{prefix}ForMaskedLM": ("masked_lm",),
         f"{prefix}ForSequenceClassification": ("sequence_classification",),
         f"{prefix}ForTokenClassification": ("token_classification",),
+        f"{prefix}ForMultipleChoice": ("multiple_choice",),
         f"{prefix}ForQuestionAnswering": ("question_answering",),
     }
 
@@ -124,16 +145,27 @@ BERT_NAMES = Dialect(
     ),
     classes=classes("Bert", ForPreTraining=PRETRAINED, ForNextSentencePrediction=("next_sentence",)),
     required={"position_embedding_type": "absolute", "is_decoder": False},
-    read=head_dim,
+    read=bert_values,
+    write=bert_config,
     drops=(POSITION_IDS,),
     duplicates=copies("cls.predictions.decoder"),
     older={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
 
+
+def _roberta(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    found = bert_values(config, model)
+    return found | {
+        f"{E}.input.positions.offset": config["pad_token_id"] + 1,
+        f"{LABELLED[0]}.transform_dropout": found[f"{LABELLED[0]}.dropout"],
+        f"{LABELLED[2]}.dropout": model.architecture.main.block.dropout,
+    }
+
+
 ROBERTA_NAMES = BERT_NAMES.but(model_type="roberta", base=ROBERTA, prefix="roberta.", classes=classes("Roberta"),
     duplicates=copies("lm_head.decoder"),
     heads=(*masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), *DENSE_CLASSIFIER),
-    read=lambda config, model: head_dim(config, model) | {f"{E}.input.positions.offset": config["pad_token_id"] + 1},
+    read=_roberta,
 )  # fmt: skip
 XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", classes=classes("XLMRoberta"))
 
@@ -147,8 +179,7 @@ def _albert(config: Mapping[str, Any], model: Model) -> dict[str, object]:
         f"{E}.sharing": Sharing(groups=config.get("num_hidden_groups", 1), inner=inner),
         f"{E}.depth": encoder.depth * inner,
         f"{MLM}.transform.width": rank,
-        "architecture.heads.sequence_classification.dropout": config.get("classifier_dropout_prob", 0.1),
-        "architecture.heads.next_sentence.dropout": config.get("classifier_dropout_prob", 0.1),
+        **{f"{head}.dropout": config.get("classifier_dropout_prob", 0.1) for head in (*LABELLED, NSP)},
     }
 
 
@@ -160,6 +191,7 @@ def _albert_config(model: Model) -> dict[str, object]:
         "num_hidden_layers": encoder.depth // sharing.inner,
         "num_hidden_groups": sharing.groups,
         "inner_group_num": sharing.inner,
+        "classifier_dropout_prob": getattr(model.architecture.heads.get("sequence_classification"), "dropout", 0.1),
     }
 
 
@@ -213,15 +245,24 @@ DISTILBERT_NAMES = BERT_NAMES.but(
     model_type="distilbert",
     base=DISTILBERT,
     prefix="distilbert.",
-    keys=(*_DISTIL_SPELLING, Key("seq_classif_dropout", ("architecture.heads.sequence_classification.dropout",))),
+    keys=(
+        *_DISTIL_SPELLING,
+        Key("seq_classif_dropout", (f"{LABELLED[0]}.dropout", f"{LABELLED[2]}.dropout")),
+        Key("qa_dropout", ("architecture.heads.question_answering.dropout",)),
+    ),
     rules=(*EMBEDDINGS, *layer_rules("transformer.layer.{i}", DISTIL_LAYER)),
     heads=(
         *masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
         same("pre_classifier", "heads.sequence_classification.transform.dense"),
+        same("pre_classifier", "heads.multiple_choice.transform.dense"),
         *CLASSIFIERS,
     ),
     classes=classes("DistilBert"),
     required={"sinusoidal_pos_embds": False},
+    read=lambda config, model: (
+        head_dim(config, model) | {f"{LABELLED[1]}.dropout": model.architecture.main.block.dropout}
+    ),
+    write=lambda model: {},
     duplicates={"vocab_projector.weight": "encoder.input.table.weight"},
 )
 
@@ -229,11 +270,21 @@ DISTILBERT_NAMES = BERT_NAMES.but(
 def _electra(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     width = model.architecture.width
     rank = config.get("embedding_size", width)
-    return head_dim(config, model) | {
+    found = bert_values(config, model)
+    return found | {
+        f"{LABELLED[0]}.transform_dropout": found[f"{LABELLED[0]}.dropout"],
+        f"{LABELLED[2]}.dropout": config.get("summary_last_dropout", 0.1),
         f"{E}.input.rank": None if rank == width else rank,
         f"{MLM}.transform.width": rank,
         f"{MLM}.transform.activation": "gelu",
         f"{RTD}.transform.activation": model.architecture.main.block.feedforward.activation,
+    }
+
+
+def _electra_config(model: Model) -> dict[str, object]:
+    return bert_config(model) | {
+        "embedding_size": getattr(model.architecture.main.input, "rank", None) or model.architecture.width,
+        "summary_last_dropout": getattr(model.architecture.heads.get("multiple_choice"), "dropout", 0.1),
     }
 
 
@@ -246,13 +297,14 @@ ELECTRA_NAMES = BERT_NAMES.but(
         *masked_lm("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias"),
         same("discriminator_predictions.dense", "heads.replaced_token.transform.dense"),
         same("discriminator_predictions.dense_prediction", "heads.replaced_token.project"),
+        same("sequence_summary.summary", "heads.multiple_choice.transform.dense"),
         *DENSE_CLASSIFIER,
     ),
     classes=classes("Electra", ForPreTraining=("replaced_token",)),
     required={"position_embedding_type": "absolute", "summary_type": "first", "summary_use_proj": True,
               "summary_activation": "gelu"},
     read=_electra,
-    write=lambda model: {"embedding_size": model.architecture.main.input.rank or model.architecture.width},
+    write=_electra_config,
     duplicates={"generator_lm_head.weight": "encoder.input.table.weight"},
 )  # fmt: skip
 DIALECTS = (BERT_NAMES, ROBERTA_NAMES, XLM_ROBERTA_NAMES, ALBERT_NAMES, DISTILBERT_NAMES, ELECTRA_NAMES)

@@ -27,12 +27,12 @@ from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Disentangled, Learned
 
 _KEYS = tuple(key for key in encoder_keys() if key.config != "max_position_embeddings")
-_POOLED = "architecture.heads.sequence_classification"
+_POOLED = ("architecture.heads.sequence_classification", "architecture.heads.multiple_choice")
 _KEYS += (
     EPS,
     SEGMENTS,
-    Key("pooler_hidden_act", (f"{_POOLED}.transform.activation",), ACTIVATION),
-    Key("pooler_dropout", (f"{_POOLED}.transform_dropout",)),
+    Key("pooler_hidden_act", tuple(f"{head}.transform.activation" for head in _POOLED), ACTIVATION),
+    Key("pooler_dropout", tuple(f"{head}.transform_dropout" for head in _POOLED)),
 )
 
 
@@ -47,12 +47,14 @@ def _common(config: Mapping[str, Any], model: Model, positions: Disentangled) ->
     width = head_width(model.architecture.width, encoder.block.attention.heads)
     relative = bool(config.get("relative_attention"))
     learned = Learned(rows=config.get("max_position_embeddings", 512))
+    rate = config.get("cls_dropout")
     return {
         f"{E}.positions": positions if relative else None,
         f"{E}.block.attention.head_dim": width,
         f"{E}.block.attention.scale": (width * (1 + len(positions.terms) * relative)) ** -0.5,
         f"{E}.input.positions": learned if config.get("position_biased_input", True) else None,
-        f"{_POOLED}.dropout": config.get("cls_dropout") or encoder.block.dropout,
+        **{f"{head}.dropout": encoder.block.dropout if rate is None else rate for head in _POOLED},
+        "architecture.heads.token_classification.dropout": encoder.block.dropout,
     }
 
 
@@ -96,6 +98,7 @@ def _write(model: Model) -> dict[str, object]:
         "relative_attention": positions is not None,
         "position_biased_input": learned is not None,
         "pooler_hidden_size": model.architecture.width,
+        "cls_dropout": getattr(model.architecture.heads.get("sequence_classification"), "dropout", None),
     }
     if isinstance(learned, Learned):
         config["max_position_embeddings"] = learned.rows
@@ -121,7 +124,11 @@ def _write_v2(model: Model) -> dict[str, object]:
     return config
 
 
-_HEADS = (same("pooler.dense", "heads.sequence_classification.transform.dense"), *CLASSIFIERS)
+_HEADS = (
+    same("pooler.dense", "heads.sequence_classification.transform.dense"),
+    same("pooler.dense", "heads.multiple_choice.transform.dense"),
+    *CLASSIFIERS,
+)
 _LEGACY = (
     same("cls.predictions.transform.dense", "heads.masked_lm.transform.dense"),
     same("cls.predictions.transform.LayerNorm", "heads.masked_lm.transform.norm"),

@@ -28,14 +28,14 @@ def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
         "full_attention": {"rope_theta": config.get("global_rope_theta", 160_000.0)},
         "sliding_attention": {"rope_theta": config.get("local_rope_theta") or config["global_rope_theta"]},
     }
+    take = "mean" if config.get("classifier_pooling") == "mean" else "first"
     full = layers_of(config.get("layer_types") or regular, "full_attention")
     far = At(layers=full, set={"attention.window": None, "positions": rotary_of(nested["full_attention"])})
     return {
         f"{E}.block.attention.head_dim": head_width(model.architecture.width, encoder.block.attention.heads),
         f"{E}.positions": rotary_of(nested["sliding_attention"]),
         f"{E}.pattern": ((far,) if full else ()) + (At(layers="0", set={"layout.attention": ()}),),
-        **{f"{H}.{name}.take": "mean" if config.get("classifier_pooling") == "mean" else "first"
-           for name in LABELLED[:2]},
+        **dict.fromkeys((f"{H}.{name}.take" for name in LABELLED[:2]), take),
     }
 
 
