@@ -57,6 +57,7 @@ FRESH: dict[type, Part] = {
     p.Llama3Scaling: p.Llama3Scaling(factor=2.0, original_length=16),
     p.YarnScaling: p.YarnScaling(factor=2.0, original_length=16),
     p.Rotary: p.Rotary(),
+    p.Alibi: p.Alibi(),
     p.RelativeBuckets: p.RelativeBuckets(buckets=8, max_distance=16),
     p.Disentangled: p.Disentangled(span=8),
     p.RecurrentRelative: p.RecurrentRelative(),

@@ -63,7 +63,7 @@ class Bench:
 
     @functools.cached_property
     def theirs(self) -> nn.Module:
-        return oracle.load64(self.published, self.case.oracle)
+        return oracle.load64(self.published, self.case.oracle, self.case.tiny.backend)
 
     @functools.cached_property
     def model(self) -> Any:
@@ -92,7 +92,7 @@ class Bench:
     def findings(self) -> Iterator[Finding]:
         """Every probe, judged."""
         narrow = ours.load(self.published, self.case.head, dtype="float32")
-        plain = oracle.load32(self.published, self.case.oracle)
+        plain = oracle.load32(self.published, self.case.oracle, self.case.tiny.backend)
         plain_answers = self._instead({p.kind: oracle.run(plain, p, gradients=False) for p in self.probes})
         for probe in self.probes:
             right, answer = self.right[probe.kind], ours.run(self.model, probe)
@@ -115,7 +115,7 @@ class Bench:
 
     def plain_error(self) -> float | None:
         """Our distance to the oracle as its users run it in float64: printed, never judged. None where it raises."""
-        model = oracle.load_plain64(self.published, self.case.oracle)
+        model = oracle.load_plain64(self.published, self.case.oracle, self.case.tiny.backend)
         probe = next((p for p in self.probes if p.kind == "right"), self.probes[0])
         with contextlib.suppress(RuntimeError):
             answer = oracle.run(model, probe, gradients=False)

@@ -63,7 +63,7 @@ HEAD = f"{'case':40} {'probe':14} {'rows':>8} {'spread':>8} {'scores':>8} {'grad
 
 def check(case: Case, directory: Path) -> Iterator[Line]:
     """Every probe of a case: padded against alone, continued against whole; at the end, whether all parameters show."""
-    model = oracle.load64(materialise(case, directory), case.oracle)
+    model = oracle.load64(materialise(case, directory), case.oracle, case.tiny.backend)
     with oracle.exact():
         answers = {probe.kind: oracle.run(model, probe) for probe in case.probes()}
         for probe in case.probes():

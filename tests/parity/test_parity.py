@@ -36,7 +36,8 @@ def test_loading_and_saving_returns_the_same_file(bench: Bench, tmp_path):
     assert changed(tmp_path, bench.published) == []
     with oracle.exact():
         probe = bench.probes[0]
-        again = oracle.run(oracle.load64(tmp_path, bench.case.oracle), probe, gradients=False)
+        model = oracle.load64(tmp_path, bench.case.oracle, bench.case.tiny.backend)
+        again = oracle.run(model, probe, gradients=False)
     assert torch.equal(again.logits, bench.right[probe.kind].logits)
 
 

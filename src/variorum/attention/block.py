@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from variorum.attention.attention import Attention
 from variorum.attention.cache import Slots
+from variorum.attention.global_local import GlobalLocalAttention
 from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
 from variorum.parts.feedforward import build_feedforward, kept_finite
@@ -68,9 +69,7 @@ class Block(nn.Module):
             x = self._around(x, sublayer, around)
         return x
 
-    def _crossing(
-        self, encoded: Tensor, where: Where, slots: Slots | None, backend: str, trace: Trace
-    ) -> Sublayer:
+    def _crossing(self, encoded: Tensor, where: Where, slots: Slots | None, backend: str, trace: Trace) -> Sublayer:
         def attend(h: Tensor) -> Tensor:
             assert self.cross is not None
             wanted = trace.cross_attentions is not None
@@ -102,6 +101,8 @@ class Block(nn.Module):
 def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerPositions) -> nn.Module:
     if isinstance(attention, attention_spec.LatentAttention):
         return LatentAttention(attention, width, positions)
+    if isinstance(attention, attention_spec.GlobalLocalAttention):
+        return GlobalLocalAttention(attention, width, positions)
     return Attention(attention, width, positions)
 
 

@@ -83,7 +83,7 @@ def _read_mpt(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     for name, must in _PLAIN.items():
         if nested[name] != must:
             raise DamagedFile(f"attn_config.{name} is {nested[name]!r}, only {must!r} is implemented")
-    dropout = nested.get("attn_pdrop", 0)
+    dropout = float(nested.get("attn_pdrop", 0))
     return {
         f"{D}.block.attention.head_dim": head_width(width, decoder.block.attention.heads),
         f"{D}.block.attention.clip": nested.get("clip_qkv") or None,
