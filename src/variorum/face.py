@@ -57,7 +57,8 @@ def load(
     """A published model.
 
     Args:
-        reference: a directory (always, if it is a ``Path``), a spec's name, or org/name[@revision] in the cache.
+        reference: a directory or a GGUF file (always, if it is a ``Path``), a spec's name, or org/name[@revision] in
+            the cache.
         revision: of a repository.
         download: fetch what the cache lacks.
         options: as in :func:`variorum.checkpoint.load`.

@@ -1,7 +1,7 @@
 """Where a model lies on this disk: the reference a user gives, resolved through the Hugging Face cache.
 
-A reference is a spec's name (its published repository), a directory, or ``org/name[@revision]``, in that order of
-meaning. Fetching takes what a model is made of (safetensors, JSON, tokenizer files) and nothing that could run: no
+A reference is a spec's name (its published repository), a directory, a ``.gguf`` file, or ``org/name[@revision]``, in
+that order of meaning. Fetching takes what a model is made of (safetensors, JSON, tokenizer files) and nothing that could run: no
 pickle, no code; files are checked against the hashes that the Hub publishes. Reading a model is not done here, and
 torch is not needed.
 """
@@ -30,10 +30,10 @@ CHUNK = 1 << 20
 
 
 def locate(reference: str, *, revision: str | None = None, download: bool = False) -> Path:
-    """The directory that a model reference means.
+    """The directory, or the GGUF file, that a model reference means.
 
     Args:
-        reference: the name of a spec, a directory, or org/name[@revision].
+        reference: the name of a spec, a directory, a GGUF file, or org/name[@revision].
         revision: a branch, tag or commit of a repository.
         download: fetch what the cache lacks; without it nothing touches the network.
 
@@ -43,10 +43,14 @@ def locate(reference: str, *, revision: str | None = None, download: bool = Fals
     """
     path = Path(reference).expanduser()
     if spec_named(reference.partition("@")[0]) is None:
-        if path.is_dir():
+        single = path.suffix.lower() == ".gguf"
+        if path.is_dir() or (single and path.is_file()):
             if revision is not None:
-                raise UsageError("a directory has no revisions", where=reference, remedy="leave out --revision")
+                kind = "directory" if path.is_dir() else "file"
+                raise UsageError(f"a {kind} has no revisions", where=reference, remedy="leave out --revision")
             return path
+        if single:
+            raise NotFound("no such file", where=reference, remedy="check the path")
         if _looks_local(reference):
             raise NotFound("no such directory", where=reference, remedy="check the path")
     repository, revision = named(reference, revision)

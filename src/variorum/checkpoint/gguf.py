@@ -1,4 +1,4 @@
-"""A GGUF file as a model reference: its header as a config, its end tokens, the spec it describes. No torch here."""
+"""A GGUF file as a model reference: its header as a config, its end tokens, how it pools; tensors are read elsewhere."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class Gguf:
         """What a ``generation_config.json`` would say: the tokens that begin and end a text."""
         declared = (self.metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
         tokens, kinds = (self.metadata.get(f"tokenizer.ggml.{name}") or [] for name in ("tokens", "token_type"))
-        turns = [i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == CONTROL and token in TURN_ENDS]
+        turns = [i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=False)) if kind == CONTROL and token in TURN_ENDS]
         ends = dict.fromkeys(id for id in (*declared, *turns) if type(id) is int)
         begin = self.metadata.get("tokenizer.ggml.bos_token_id")
         found = {"bos_token_id": begin, "eos_token_id": list(ends) or None}
         return {name: value for name, value in found.items() if value is not None}
 
-    def published(self, model_type: str) -> dict[str, Any]:
+    def published(self) -> dict[str, Any]:
         """Config keys that a published directory of the same model has and no part of a spec holds."""
         config = {
             "max_position_embeddings": self.config.get("context_length"),
             **{name: self.config.get(name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")},
         }
-        return {"model_type": model_type} | {name: value for name, value in config.items() if value is not None}
+        return {name: value for name, value in config.items() if value is not None}
 
     def pooling(self) -> str | None:
         """How the file says sentences become vectors: "mean", "first", or nothing said.

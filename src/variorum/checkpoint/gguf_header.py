@@ -1,7 +1,7 @@
 """The header of a GGUF file: its metadata and its table of tensors, checked before anything maps the file.
 
 Every count and length that the file states is held against the bytes that are there before it is used, so that a
-damaged file costs neither memory nor time. Standard library only: ``show`` and ``size`` read it without torch.
+damaged file costs neither memory nor time.
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (little-endian, versions 2 and 3).
 """
 

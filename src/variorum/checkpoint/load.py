@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from variorum.builder import assign, empty, initial
-from variorum.checkpoint import files, manifest
+from variorum.checkpoint import files
 from variorum.checkpoint.config import heads_of, read_config
+from variorum.checkpoint.gguf_tensors import GgufTensors
+from variorum.checkpoint.source import Source, open_source, open_tensors
 from variorum.checkpoint.weights import Step, plan
-from variorum.errors import DamagedFile, NotFound, UsageError, nearest
+from variorum.errors import DamagedFile, UsageError, nearest
 from variorum.model import Model
 from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
@@ -34,6 +36,7 @@ class Origin:
     ``verified`` is True when every file matched its recorded sha256, False when nothing was recorded.
     ``unused`` maps ignored on-disk names to the reason; ``fresh`` lists parameters that the file did not hold;
     ``tables`` holds what the file stores and the spec computes; ``absent`` lists constants that the file left out.
+    ``generation``, ``published`` and ``pooling`` are those of :class:`variorum.checkpoint.source.Source`.
     """
 
     directory: Path
@@ -47,6 +50,9 @@ class Origin:
     fresh: tuple[str, ...] = ()
     tables: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    generation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pooling: str | None = None
 
 
 def load(
@@ -57,7 +63,7 @@ def load(
     """A published model in ``eval()``.
 
     Args:
-        directory: holds config.json and safetensors.
+        directory: holds config.json and safetensors; or a GGUF file.
         head: one head, several, ``None`` for hidden states; by default what the directory says.
         dtype: what weights are converted to; ``None`` keeps the file's.
         fresh_head: let the head (never the backbone) be missing and start it fresh.
@@ -68,22 +74,18 @@ def load(
         DamagedFile: a file is damaged, or a tensor missing, unexpected, misshapen or not finite.
         AccessError: only pickles are there.
     """
-    root = Path(directory)
-    if not root.is_dir():
-        raise NotFound("no such directory", where=str(directory), remedy="check the path, or download the model first")
-    verified = manifest.verify(root)
-    if not (root / "config.json").is_file():
-        raise NotFound("no config.json here", where=str(root), remedy="point at a published model directory")
-    config = files.read_json(root / "config.json")
-    spec, dialect = read_config(config, str(root / "config.json"))
+    source = open_source(Path(directory))
+    config = source.config
+    spec, dialect = read_config(config, source.where)
     heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
-    model = _empty(spec, heads, kind, str(root / "config.json"))
-    origin = Origin(root, dialect, config, "", verified)
+    model = _empty(spec, heads, kind, source.where)
+    origin = Origin(source.place, dialect, config, "", source.verified, generation=source.generation,
+                    published=source.published, pooling=source.pooling)  # fmt: skip
     values = read_weights(spec, heads, origin, fresh_head=fresh_head)
     assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
     model.origin, model.backend = origin, backend
     if tokenizer:
-        model.tokenizer = _tokenizer(root, spec)
+        model.tokenizer = _tokenizer(source, spec)
     return model.eval()
 
 
@@ -108,7 +110,7 @@ def read_weights(
         NotFound: no weights there.
         DamagedFile: a tensor is missing, unexpected, misshapen, not finite, or wanted twice.
     """
-    return _values(_Reading(files.TensorFiles(origin.directory), spec, tuple(heads), origin, fresh_head))
+    return _values(_Reading(open_tensors(origin.directory), spec, tuple(heads), origin, fresh_head))
 
 
 def _placed(value: Tensor, dtype: str | torch.dtype | None, device: str) -> Tensor:
@@ -116,17 +118,16 @@ def _placed(value: Tensor, dtype: str | torch.dtype | None, device: str) -> Tens
     return value.to(device=device, dtype=kind if value.is_floating_point() else None)
 
 
-def _tokenizer(root: Path, spec: Spec) -> Any:
-    from variorum.text import check_vocabulary, load_tokenizer
-    from variorum.text.directory import OTHER_FILES, PIECE_FILES
+def _tokenizer(source: Source, spec: Spec) -> Any:
+    from variorum.text import check_vocabulary
 
-    if not any((root / name).exists() for name in (*PIECE_FILES, *OTHER_FILES)):
+    tokenizer = source.tokenizer()
+    if tokenizer is None:
         return None
-    tokenizer = load_tokenizer(root)
     try:
         check_vocabulary(tokenizer, spec.architecture.vocab)
     except DamagedFile as error:
-        raise DamagedFile(f"{error.what} ({error.where})", where=str(root), remedy=error.remedy) from error
+        raise DamagedFile(f"{error.what} ({error.where})", where=str(source.place), remedy=error.remedy) from error
     return tokenizer
 
 
@@ -134,7 +135,7 @@ def _tokenizer(root: Path, spec: Spec) -> Any:
 class _Reading:
     """One pass over the files, checked key by key."""
 
-    source: files.TensorFiles
+    source: files.TensorFiles | GgufTensors
     spec: Spec
     heads: tuple[str, ...]
     origin: Origin

@@ -5,46 +5,80 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from variorum.checkpoint import files
 from variorum.checkpoint.config import write_config
+from variorum.checkpoint.gguf import is_gguf
+from variorum.checkpoint.load import Origin
+from variorum.checkpoint.source import GENERATION
 from variorum.checkpoint.weights import plan, to_disk
 from variorum.errors import UsageError
 from variorum.family.names import dialect_for
+from variorum.family.names.gguf import WHY_READ_ONLY
 from variorum.model import Model
+from variorum.parts.positions import sinusoids
+from variorum.spec.dialect import Dialect
+from variorum.spec.paths import lookup
+from variorum.spec.positions import Sinusoidal
+
+
+def _origin(model: Model) -> Origin | None:
+    """Where the model's names on disk come from; None where they come from what is only read, such as GGUF."""
+    origin: Origin | None = model.origin
+    return None if origin is None or origin.dialect.read_only else origin
 
 
 def disk_tensors(model: Model, values: dict[str, Tensor]) -> dict[str, Tensor]:
     """Canonical tensors of ``model`` (weights, or anything shaped like them) under their published names."""
-    origin = model.origin
+    origin = _origin(model)
     dialect = origin.dialect if origin else dialect_for(model.spec)
     if dialect is None:
         raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
     prefix = origin.prefix if origin else dialect.prefix_of(model.head_names)
     found = to_disk(plan(dialect, model.spec.architecture, model.head_names, prefix), values)
     if origin is None:
-        return found
+        return found | _tables(model, dialect, prefix)
     for name, ours in origin.duplicates.items():
         if ours in values:
             found[name] = values[ours].clone()
+    found = {name: tensor for name, tensor in found.items() if name not in origin.absent or tensor.any()}
+    found |= {name: tensor.to(next(iter(values.values())).dtype) for name, tensor in origin.tables.items()}
     return {origin.older.get(name, name): tensor for name, tensor in found.items()}
+
+
+def _tables(model: Model, dialect: Dialect, prefix: str) -> dict[str, Tensor]:
+    """Tables that the spec computes and the published layout stores, as long as the recipe's texts."""
+    found: dict[str, Tensor] = {}
+    width, rows = model.spec.architecture.width, torch.arange(model.spec.recipe.length or 0)
+    for name, path in dialect.tables.items():
+        positions = lookup(model.spec.architecture, path)
+        if isinstance(positions, Sinusoidal):
+            halves, dtype = positions.layout == "halves", next(model.parameters()).dtype
+            found[prefix + name] = sinusoids(rows, width, positions.base, halves=halves, dtype=dtype)
+    return found
 
 
 def save(model: Model, directory: str | Path) -> None:
     """Write ``model`` to ``directory``: config.json, safetensors, tokenizer, manifest; atomically.
 
     Raises:
-        UsageError: the architecture has no published layout, or the directory holds something else.
+        UsageError: the architecture has no published layout, or the directory holds something else or is a GGUF file.
         OverBudget: not enough free space.
     """
-    origin = model.origin
+    if is_gguf(directory):
+        raise UsageError(WHY_READ_ONLY, where=str(directory), remedy="save to a directory")
+    origin = _origin(model)
     dialect = origin.dialect if origin else dialect_for(model.spec)
     if dialect is None:
         raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
-    values = {name: p.detach() for name, p in model.named_tensors()}
-    config = write_config(model.spec, dialect, dict(origin.config) if origin else {}, model.head_names)
+    known = {"model_type": dialect.model_type, **model.origin.published} if model.origin else {}
+    values = {name: p.detach() for name, p in (*model.named_tensors(), *model.named_constants())}
+    config = write_config(model.spec, dialect, dict(origin.config) if origin else known, model.head_names)
     others = {"config.json": json.dumps(config, indent=2, sort_keys=True).encode() + b"\n"}
+    if model.origin and model.origin.generation:
+        others[GENERATION] = json.dumps(model.origin.generation, indent=2, sort_keys=True).encode() + b"\n"
     if model.tokenizer is not None:
         others |= model.tokenizer.files
     files.write_directory(Path(directory), disk_tensors(model, values), others)

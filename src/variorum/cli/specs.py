@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -22,13 +23,18 @@ _LAYER = re.compile(r"(\w+\.layers\.\d+)(?=\.|$)")
 
 
 def resolve(name: str) -> Model:
-    """The spec that ``name`` refers to.
+    """The spec that ``name`` refers to: a model, a published size, a directory or a GGUF file.
 
     Raises:
-        NotFound: no model and no published size has this name.
+        NotFound: nothing has this name, or nothing is at this path. Further kinds: what is there cannot be read.
     """
     from variorum.family import find
 
+    if name.lower().endswith(".gguf") or os.sep in name:
+        from variorum.checkpoint.source import read_spec
+        from variorum.hub import locate
+
+        return read_spec(locate(name))
     return find(name)
 
 

@@ -32,16 +32,16 @@ class Recipe:
     longest: int | None = None
 
 
-def recipe_of(directory: Path | None) -> Recipe:
-    """Read the files of sentence-transformers where a directory has them.
+def recipe_of(directory: Path, pooling: Pooling | None = None) -> Recipe:
+    """Read the files of sentence-transformers where a directory has them; else take ``pooling``, else the mean.
 
     Raises:
         DamagedFile: they cannot be read, or ask for a pooling that is not implemented.
     """
-    if directory is None or not (directory / "1_Pooling" / "config.json").is_file():
-        return Recipe()
-    pooling = files.read_json(directory / "1_Pooling" / "config.json")
-    modes = [name for name, on in pooling.items() if name.startswith("pooling_mode_") and on]
+    if not (directory / "1_Pooling" / "config.json").is_file():
+        return Recipe(pooling or "mean")
+    asked = files.read_json(directory / "1_Pooling" / "config.json")
+    modes = [name for name, on in asked.items() if name.startswith("pooling_mode_") and on]
     kinds: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
     if len(modes) != 1 or modes[0] not in kinds:
         raise DamagedFile(
@@ -105,7 +105,8 @@ def embed(
 ) -> tuple[Tensor, int]:
     """Sentence vectors [N, D] in input order, and how many texts were cut to the model's length."""
     tokenizer = tokenizer_of(model)
-    recipe = recipe or recipe_of(model.origin.directory if model.origin else None)
+    origin = model.origin
+    recipe = recipe or (Recipe() if origin is None else recipe_of(origin.directory, origin.pooling))
     limit = min((n for n in (longest_input(model), tokenizer.model_max_length, recipe.longest) if n), default=None)
     encodings = tokenizer.encode_batch(texts, max_length=limit)
     order = sorted(range(len(texts)), key=lambda i: -len(encodings[i]))

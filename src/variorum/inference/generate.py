@@ -84,8 +84,9 @@ class Text:
 
 
 def end_ids(model: Model) -> list[int]:
-    """Ids that end a text: the config's, else the tokenizer's."""
-    named = model.origin.config.get("eos_token_id") if model.origin else None
+    """Ids that end a text: the generation config's, else the config's, else the tokenizer's."""
+    said = (model.origin.generation, model.origin.config) if model.origin else ()
+    named = next((found for one in said if (found := one.get("eos_token_id")) is not None), None)
     if named is None and model.tokenizer is not None:
         named = model.tokenizer.eos_id
     return [] if named is None else [named] if isinstance(named, int) else list(named)
