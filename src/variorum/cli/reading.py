@@ -74,11 +74,11 @@ def fields(command: Callable[..., object]) -> tuple[Field, ...] | None:
 
 def parameters(command: Callable[..., object]) -> list[tuple[str, Literal["plain", "rest", "named"], Any, object]]:
     """Name, kind, type and default of every parameter."""
-    code: types.CodeType = command.__code__  # type: ignore[attr-defined]
+    code: types.CodeType = command.__code__
     hints, names = resolved(command), code.co_varnames
     plain, named = names[: code.co_argcount], names[code.co_argcount :][: code.co_kwonlyargcount]
-    defaults = dict(zip(reversed(plain), reversed(command.__defaults__ or ()), strict=False))  # type: ignore[attr-defined]
-    defaults |= command.__kwdefaults__ or {}  # type: ignore[attr-defined]
+    defaults = dict(zip(reversed(plain), reversed(command.__defaults__ or ()), strict=False))
+    defaults |= command.__kwdefaults__ or {}
     rest = names[code.co_argcount + code.co_kwonlyargcount :][: bool(code.co_flags & 4)]
     return [
         *((name, "plain", hints[name], defaults.get(name, REQUIRED)) for name in plain),
@@ -89,13 +89,9 @@ def parameters(command: Callable[..., object]) -> list[tuple[str, Literal["plain
 
 def resolved(command: Callable[..., object]) -> dict[str, Any]:
     """The types of the parameters. What the command returns is nobody's business, and may not be importable."""
-    known: dict[str, Any] = command.__globals__  # type: ignore[attr-defined]
-    hints = command.__annotations__.items()
-    return {
-        name: eval(hint, known) if isinstance(hint, str) else hint  # the package's own source
-        for name, hint in hints
-        if name != "return"
-    }
+    taken = {name: hint for name, hint in command.__annotations__.items() if name != "return"}
+    known: dict[str, Any] = command.__globals__
+    return typing.get_type_hints(types.SimpleNamespace(__annotations__=taken), known, include_extras=True)
 
 
 def _field(name: str, kind: str, hint: Any, default: object, of: str = "") -> Field | None:
@@ -137,7 +133,7 @@ def read(command: Callable[..., object], words: Sequence[str]) -> tuple[list[Any
     if any(field.default is REQUIRED and field not in values for field in known):
         return None
     by_place = [values.get(f, f.default) for f in known if f.place == "argument"]
-    rest = next((values.get(f, []) for f in known if f.place == "rest"), [])
+    rest: Sequence[Any] = next((values.get(f, ()) for f in known if f.place == "rest"), ())
     by_name = {f.name: values[f] for f in known if f in values and f.place in ("option", "switch") and not f.of}
     owners = {name: hint for name, _, hint, _ in parameters(command) if dataclasses.is_dataclass(hint)}
     for name, owner in owners.items():
