@@ -53,14 +53,18 @@ def build(
     heads = (head,) if isinstance(head, str) else tuple(head or ())
     model = empty(spec, heads, kind=kind)
     assign(model, {name: initial(spec.architecture, name, p, seed) for name, p in model.named_tensors()})
+    assign(model, {name: torch.zeros(value.shape) for name, value in model.named_constants()})
     return model.eval()
 
 
 def assign(model: Model, values: dict[str, Tensor]) -> None:
-    """Make ``values`` the model's parameters, without copying, and rebind what is shared or tied."""
+    """Make ``values`` the model's parameters and constants, without copying, and rebind what is shared or tied."""
     for name, value in values.items():
         owner, _, leaf = name.rpartition(".")
         module = model.get_submodule(owner)
+        if leaf in module._buffers:
+            module._buffers[leaf] = value
+            continue
         learns = getattr(module, leaf).requires_grad and value.is_floating_point()
         module._parameters[leaf] = nn.Parameter(value, requires_grad=learns)
     model.bind()

@@ -15,8 +15,15 @@ from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
 from variorum.parts.experts import balance_loss
 from variorum.parts.heads import (
-    Pooler, SequenceHead, VocabularyHead, at_ends, build_head, first_real, global_tokens, head_loss,
-)  # fmt: skip
+    Pooler,
+    SequenceHead,
+    VocabularyHead,
+    at_ends,
+    build_head,
+    first_real,
+    global_tokens,
+    head_loss,
+)
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
 from variorum.spec import architecture as spec
@@ -211,9 +218,12 @@ class Model(nn.Module):
                 end = head.spec.end_id if head.spec.take == "end" else None
                 scores = head(x, new.q_order if end is None else at_ends(ids, end, new.q_order), out.pooled)
                 out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
-            else:
-                logits = head(x[:, -keep:] if keep else x)
+            elif isinstance(head, TokenHead):
+                logits = head(x, new.q_order)
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
+            else:
+                states = self._enhanced(head, x, new, trace)
+                out.logits_by_head[name] = head(states[:, -keep:] if keep else states)
         if not self.head_names:
             return out
         main = self.head_names[0]
@@ -229,6 +239,13 @@ class Model(nn.Module):
             loss = head_loss(main, out.logits, labels, real, problem=problem, smoothing=smoothing)
             out.loss = loss + self._balance(trace, real)
         return out
+
+    def _enhanced(self, head: nn.Module, x: Tensor, where: Where, trace: Trace) -> Tensor:
+        """What a vocabulary head reads: the last states, or those of the last layer run again with positions."""
+        if not isinstance(head, EnhancedMaskDecoder) or trace.below is None:
+            return x
+        asked = head.asked(trace.below, where.q_positions)
+        return self.encoder.again(asked, where, trace, head.steps, self.backend)
 
     def _balance(self, trace: Trace, real: Tensor) -> Tensor | float:
         block = self.spec.architecture.main.block.feedforward

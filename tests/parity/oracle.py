@@ -138,6 +138,7 @@ def load64(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:
     for module in model.modules():
         if hasattr(module, "create_weight"):  # a table of sinusoids, which is rounded to float32 in its file
             module.weight.data = _wide_table(module)
+            module.weight.requires_grad_(False)  # as made; loading forgets it
     return model
 
 

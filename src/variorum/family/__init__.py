@@ -13,8 +13,8 @@ from variorum.errors import NotFound, nearest
 from variorum.spec.model import Model
 
 LINEAGES = (
-    "bert", "modernbert", "deberta", "xlnet", "transformer", "t5", "gpt", "neox", "falcon", "bloom",
-    "palm", "gemma", "deepseek", "vit", "longformer",
+    "bert", "modernbert", "deberta", "xlnet", "transformer", "t5", "bart", "gpt", "neox", "falcon", "bloom",
+    "palm", "gemma", "deepseek", "vit", "whisper", "longformer",
 )  # fmt: skip
 CLOSED = {
     "gpt-4": "OpenAI has not disclosed its architecture",

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
+from variorum.parts.embeddings import learned_rows
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.spec import architecture as spec_architecture
@@ -92,6 +93,24 @@ class VocabularyHead(nn.Module):
         return logits if cap is None else cap * (logits / cap).tanh()
 
 
+class EnhancedMaskDecoder(VocabularyHead):
+    """A vocabulary head that first has the last layer run again, [B, T, D] -> [B, T, V]."""
+
+    def __init__(self, head: spec.EnhancedMaskDecoder, width: int, vocab: int) -> None:
+        super().__init__(head, width, vocab)
+        self.steps = head.steps
+        self.positions = nn.Embedding(head.rows, width)
+
+    def asked(self, below: Tensor, positions: Tensor) -> Tensor:
+        """The first queries: states below the last layer [B, T, D], told their positions [B or 1, T].
+
+        Raises:
+            UsageError: more positions than there are rows.
+        """
+        rows = learned_rows(positions, 0, self.positions.num_embeddings)
+        return below + self.positions(rows)
+
+
 def at_ends(ids: Tensor | None, end_id: int, order: Tensor) -> Tensor:
     """``order`` [B or 1, T] where the text that is read, [B, T], holds its end token; -1 everywhere else.
 
@@ -136,7 +155,7 @@ class SequenceHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """[B, T, D] -> [B, T, labels]."""
+    """[B, T, D] and their order [B or 1, T] -> [B, T, labels]."""
 
     def __init__(self, head: spec.TokenHead, width: int) -> None:
         super().__init__()
@@ -144,7 +163,12 @@ class TokenHead(nn.Module):
         self.transform, inner = _transform(head.transform, width)
         self.project = nn.Linear(inner, head.labels, bias=head.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+        if head.context is not None:
+            self.context = build_norm(head.context, width)
+
+    def forward(self, x: Tensor, order: Tensor) -> Tensor:
+        if self.spec.context is not None:
+            x = self.context(x + first_real(x, order)[:, None])
         return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))
 
 
@@ -161,6 +185,8 @@ def _like(logits: Tensor, labels: Tensor, problem: str) -> Tensor:
 
 def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:
     """The module for a head spec."""
+    if isinstance(head, spec.EnhancedMaskDecoder):
+        return EnhancedMaskDecoder(head, width, vocab)
     if isinstance(head, spec.VocabularyHead):
         return VocabularyHead(head, width, vocab)
     return SequenceHead(head, width) if isinstance(head, spec.SequenceHead) else TokenHead(head, width)

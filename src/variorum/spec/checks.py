@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from variorum.spec.architecture import Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import Experts, SigmoidRouter
-from variorum.spec.heads import Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.inputs import PatchInput, TokenInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
@@ -430,6 +430,23 @@ def one_question(model: Model) -> Found:
             yield f"architecture.heads.{name}.problem", f"{head.problem} in the {name} head"
         if isinstance(head, SequenceHead) and name == "multiple_choice" and head.labels != 1:
             yield f"architecture.heads.{name}.labels", f"{head.labels} numbers for each choice"
+
+
+def enhanced(model: Model) -> Found:
+    """Heads that run an encoder's last layer again where that would not be what it was."""
+    arch = model.architecture
+    for name, head in arch.heads.items():
+        if not isinstance(head, EnhancedMaskDecoder):
+            continue
+        at, encoder = f"architecture.heads.{name}", arch.encoder
+        if encoder is None or arch.decoder is not None or encoder.mask != "bidirectional":
+            yield at, f"{model.name} is no encoder that sees both sides"
+        elif getattr(encoder.input, "positions", None) is not None:
+            yield at, "the input tells the positions already"
+        elif getattr(encoder.input, "query_vector", False):
+            yield at, "a second stream of queries"
+        elif not isinstance(encoder.layer(encoder.depth - 1).attention, Attention) or encoder.has_globals:
+            yield at, f"{type(encoder.layer(encoder.depth - 1).attention).__name__} in the last layer"
 
 
 def one_label(model: Model) -> Found:

@@ -42,6 +42,18 @@ class VocabularyHead(Part):
 
 
 @part
+class EnhancedMaskDecoder(VocabularyHead):
+    """A vocabulary head before which words learn where they stand (DeBERTa; He et al. 2020, section 3.2).
+
+    The encoder's last layer runs ``steps`` more times over the states below it: those states are its keys and values,
+    and with one of ``rows`` position vectors added its first queries; later ones are what came out (released code).
+    """
+
+    rows: int = seen(by="load")
+    steps: int = seen(by="forward", default=2)
+
+
+@part
 class FirstToken(Part):
     """The first real token of a text is global where nobody says otherwise."""
 
@@ -83,11 +95,13 @@ class SequenceHead(Part):
 class TokenHead(Part):
     """One score vector per token: token_classification, question_answering (start, end), replaced_token (one).
 
+    ``context`` joins each state with the first token's beforehand, as norm(state + first) (DeBERTa-v3).
     ``global_tokens`` see all and are seen by all in layers whose attention is global and local.
     """
 
     labels: int = seen(by="load", default=2)
     bias: bool = seen(by="load", default=True)
+    context: Norm | None = seen(by="load", default=None)
     transform: Transform | None = seen(by="load", default=None)
     global_tokens: GlobalTokens | None = seen(by="forward", default=None)
     dropout: float = seen(by="training", default=0.1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from variorum.spec.feedforward import Activation
 from variorum.spec.norms import Norm
@@ -16,8 +16,9 @@ class TokenInput(Part):
 
     ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
     ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa), which a
-    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder. ``query_vector`` is the
-    learned start of XLNet's query stream, which must not see the token it predicts.
+    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder; "last" is the last token of
+    the labels themselves, which names mBART's language. ``query_vector`` is the learned start of XLNet's query stream,
+    which must not see the token it predicts.
     """
 
     reads: ClassVar[str] = "input_ids"
@@ -30,7 +31,7 @@ class TokenInput(Part):
     tie: str | None = seen(by="load", default=None)
     mask_padding: bool = seen(by="forward", default=False)
     pad_id: int | None = seen(by="loss", default=0)
-    start_id: int | None = seen(by="loss", default=None)
+    start_id: int | Literal["last"] | None = seen(by="loss", default=None)
     query_vector: bool = seen(by="load", default=False)
     dropout: float = seen(by="training", default=0.0)
 

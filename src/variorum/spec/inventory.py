@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from variorum.spec.architecture import Architecture, Layer, Layout, Stack
-from variorum.spec.attention import AnyAttention, LatentAttention
+from variorum.spec.attention import AnyAttention, GlobalLocalAttention, LatentAttention
 from variorum.spec.feedforward import MLP, AnyFeedForward, Experts, GatedMLP, SigmoidRouter
-from variorum.spec.heads import Head, SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.heads import EnhancedMaskDecoder, Head, SequenceHead, TokenHead, Transform, VocabularyHead
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.norms import LayerNorm, Norm
 from variorum.spec.positions import Disentangled, Learned, RecurrentRelative, RelativeBuckets
@@ -30,6 +30,13 @@ def tensors(arch: Architecture, heads: Sequence[str] = ()) -> dict[str, Shape]:
     for head in heads:
         found.update(_under(f"heads.{head}", _head(arch.heads[head], arch)))
     return found
+
+
+def constants(arch: Architecture, heads: Sequence[str] = ()) -> dict[str, Shape]:
+    """Canonical name -> shape of what is kept with the weights but never trained, nor counted among them."""
+    chosen = {name: arch.heads[name] for name in heads}
+    offsets = (name for name, head in chosen.items() if isinstance(head, VocabularyHead) and head.offset)
+    return {f"heads.{name}.offset": (arch.vocab,) for name in offsets}
 
 
 def wants_pooler(arch: Architecture, heads: Sequence[str]) -> bool:
@@ -136,6 +143,8 @@ def _attention(attention: AnyAttention, width: int) -> Tensors:
     inner, shared = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
     for name, fan_out in (("query", inner), ("key", shared), ("value", shared)):
         yield from _under(name, _linear(width, fan_out, name in attention.bias))
+        if isinstance(attention, GlobalLocalAttention):
+            yield from _under(f"{name}_global", _linear(width, fan_out, name in attention.bias))
     yield from _under("out", _linear(inner, width, "out" in attention.bias))
     for name in ("query_norm", "key_norm"):
         yield from _under(name, _norm(attention.qk_norm, attention.head_dim))
@@ -205,6 +214,10 @@ def _transform(transform: Transform | None, width: int) -> Tensors:
 def _head(head: Head, arch: Architecture) -> Tensors:
     yield from _transform(head.transform, arch.width)
     width = head.transform.width or arch.width if head.transform else arch.width
+    if isinstance(head, EnhancedMaskDecoder):
+        yield "positions.weight", (head.rows, arch.width)
+    if isinstance(head, TokenHead):
+        yield from _under("context", _norm(head.context, arch.width))
     if isinstance(head, VocabularyHead):
         vocab = arch.vocab
         if head.tie is None:
@@ -215,4 +228,4 @@ def _head(head: Head, arch: Architecture) -> Tensors:
         yield from _under("project", _linear(width, head.labels, head.bias))
 
 
-__all__ = ["Shape", "feedforward_tensors", "tensors", "wants_pooler"]
+__all__ = ["Shape", "constants", "feedforward_tensors", "tensors", "wants_pooler"]

@@ -13,6 +13,7 @@ from typing import Literal
 
 from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
+from variorum.spec import checks_long as long
 from variorum.spec.heads import HEAD_NAMES, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.model import Model
 
@@ -97,12 +98,19 @@ RULES = (
            "tie to a table of the same vocabulary and rank, or give the head a transform of that rank", c.ties),
     _build("pooler", "the head reads the pooler's output", "add architecture.pooler, or take the first token",
            c.poolers),
+    _build("late-positions", "it runs the last layer once more, with queries that are told where they stand for the"
+           " first time, over keys that are not", "set encoder.input.positions to None, or take a VocabularyHead",
+           c.enhanced),
     _build("one-question", "one of a pair's labels, and one of the choices, is right",
            "set problem to single_label, and the labels of multiple_choice to 1", c.one_question),
     _build("sharing-shape", "layers that share parameters hold tensors of the same shapes",
            "make the layers of a group alike, or share less", c.sharing),
     _build("memory", "a state remembered from the last segment has no absolute position in this one",
            "use RecurrentRelative positions, or no memory", c.memories),
+    _build("global-attention", "a global token sees all of one text and is seen by all of it, so nothing may be hidden",
+           "use it in a bidirectional stack without memory", long.global_attention),
+    _build("global-tokens", "only layers of global and local attention tell tokens apart",
+           "set block.attention to GlobalLocalAttention, or the head's global_tokens to None", long.global_tokens),
     _build("decoder-mask", "a decoder that saw the next token would only copy it", "set its mask to causal",
            c.decoders),
     _build("cross-attention", "cross-attention reads an encoder, and nothing else joins the two stacks",

@@ -18,6 +18,7 @@ T5 = {
     "decoder_start_token_id": 0,
 }
 GATED_T5 = {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+ENCODES = (None, "token_classification")
 
 TINY = (
     Tiny(
@@ -27,14 +28,38 @@ TINY = (
         heads=("seq2seq_lm", None, *TASKS),
         config=T5,
         classes={None: "T5EncoderModel"},
+        start=0,
+        encodes=ENCODES,
         pools="eos",
     ),
     Tiny(
         name="t5-v1_1",
         system="t5-v1_1",
         oracle="T5",
-        heads=("seq2seq_lm",),
+        heads=("seq2seq_lm", None),
         config=GATED_T5,
         untied="lm_head",
+        start=0,
+    ),
+    Tiny(
+        name="byt5",
+        system="byt5",
+        oracle="T5",
+        heads=("seq2seq_lm",),
+        config={**GATED_T5, "num_layers": 6, "num_decoder_layers": 2, "tokenizer_class": "ByT5Tokenizer"},
+        untied="lm_head",
+        start=0,
+    ),
+    Tiny(
+        name="mt5",
+        system="mt5",
+        oracle="MT5",
+        heads=("seq2seq_lm", None, *TASKS),
+        config=GATED_T5,
+        classes={None: "MT5EncoderModel"},
+        untied="lm_head",
+        start=0,
+        encodes=ENCODES,
+        pools="eos",
     ),
 )

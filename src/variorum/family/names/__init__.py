@@ -9,8 +9,8 @@ from variorum.spec.dialect import Dialect
 from variorum.spec.model import Model
 
 FILES = (
-    "bert", "modernbert", "deberta", "xlnet", "t5", "gpt", "neox", "falcon", "bloom", "llama",
-    "gemma", "deepseek", "vit", "longformer",
+    "bert", "modernbert", "deberta", "xlnet", "t5", "bart", "gpt", "neox", "falcon", "bloom", "llama",
+    "gemma", "deepseek", "vit", "whisper", "longformer",
 )  # fmt: skip
 
 
