@@ -15,8 +15,10 @@ from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
 from variorum.parts.experts import balance_loss
 from variorum.parts.heads import (
+    EnhancedMaskDecoder,
     Pooler,
     SequenceHead,
+    TokenHead,
     VocabularyHead,
     at_ends,
     build_head,
@@ -219,7 +221,7 @@ class Model(nn.Module):
                 scores = head(x, new.q_order if end is None else at_ends(ids, end, new.q_order), out.pooled)
                 out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
             elif isinstance(head, TokenHead):
-                logits = head(x, new.q_order)
+                logits = head(x, new.q_order)[:, -keep:]
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
             else:
                 states = self._enhanced(head, x, new, trace)

@@ -52,6 +52,8 @@ def reading(model: Model, batch: int, length: int, target: int) -> dict[str, Any
         given = {"pixel_values": torch.randn(batch, source.channels, IMAGE, IMAGE)}
     if isinstance(source, MelInput):
         given = {"input_features": torch.randn(batch, BANDS, 2 * length)}
+    if arch.encoder is not None and arch.encoder.has_globals:
+        given["global_attention_mask"] = torch.zeros_like(given["input_ids"])
     return given | ({"decoder_input_ids": ids[:, :target]} if arch.encoder and arch.decoder else {})
 
 
@@ -70,7 +72,7 @@ def _block(model: Model, stack: str) -> dict[str, object]:
     for kind in ("attention", "cross"):
         part = getattr(block, kind)
         if part is not None:
-            grouped = 2 if part.kv_heads < part.heads else 4
+            grouped = 1 if part.kv_heads == 1 else 2 if part.kv_heads < part.heads else 4
             values |= {f"{kind}.heads": 4, f"{kind}.kv_heads": grouped, f"{kind}.head_dim": 8}
     return values
 

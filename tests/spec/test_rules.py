@@ -9,12 +9,13 @@ from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.family import find, models
 from variorum.spec.architecture import At, Convolution, Pooler, Sharing
-from variorum.spec.heads import SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.attention import GlobalLocalAttention
+from variorum.spec.heads import FirstToken, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.inputs import PatchInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.norms import LayerNorm
-from variorum.spec.positions import Disentangled, LinearScaling, NtkScaling, RelativeBuckets, Rotary
+from variorum.spec.positions import Disentangled, LinearScaling, NtkScaling, RecurrentRelative, RelativeBuckets, Rotary
 from variorum.spec.rules import RULES, USES, check, comparable, head_dim, problems, require
 
 ENCODER, DECODER = "architecture.encoder", "architecture.decoder"
@@ -46,6 +47,12 @@ BROKEN = [
     ("sharing-shape", "albert", {f"{ENCODER}.pattern": (At(layers="3", set={"feedforward.width": 8}),)}, "build"),
     ("sharing-shape", "albert", {f"{ENCODER}.sharing": Sharing(groups=13)}, "build"),
     ("memory", "bert", {f"{ENCODER}.memory": 128}, "build"),
+    ("global-attention", "longformer", {f"{ENCODER}.mask": "causal"}, "build"),
+    ("global-attention", "longformer", {f"{ENCODER}.memory": 8, f"{ENCODER}.positions": RecurrentRelative()}, "build"),
+    ("global-attention", "t5", {f"{DECODER}.block.cross": GlobalLocalAttention(heads=8, kv_heads=8, head_dim=64)},
+     "build"),
+    ("global-tokens", "bert", {"architecture.heads.sequence_classification.global_tokens": FirstToken()}, "build"),
+    ("global-tokens", "longformer", {"architecture.heads.question_answering.global_tokens.separator": 50_265}, "build"),
     ("decoder-mask", "gpt2", {f"{DECODER}.mask": "bidirectional"}, "build"),
     ("cross-attention", "t5", {ENCODER: None}, "build"),
     ("cross-attention", "t5", {f"{DECODER}.block.cross": None}, "build"),

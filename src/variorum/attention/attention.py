@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from variorum.attention.backends import Scores, choose
+from variorum.attention.bands import cut, pays
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
 from variorum.parts.norms import build_norm
@@ -66,6 +67,19 @@ class Attention(nn.Module):
     def _weigh(
         self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
     ) -> tuple[Tensor, Tensor | None]:
+        if maps or backend == "eager" or not pays(mask, where):
+            mixed, weights = self._mixed(q, turned, k, v, where, mask, backend, maps)
+        else:
+            tiles, near = cut(where, mask, len(q))
+            queries = tiles.queries(q), tiles.queries(turned)
+            mixed, weights = self._mixed(*queries, tiles.keys(k), tiles.keys(v), near, mask, backend, maps)
+            mixed = tiles.joined(mixed)
+        return self._out(mixed), weights
+
+    def _mixed(
+        self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Values mixed by softmax(scores), [B, H, Q, d], and maps; ``turned`` are the queries as q·k sees them."""
         scores = Scores(
             scale=self.spec.score_scale,
             added=self.positions.scores(q, k, where),
@@ -73,8 +87,10 @@ class Attention(nn.Module):
             softcap=self.spec.softcap,
             dropout=self.spec.dropout if self.training else 0.0,
         )
-        mixed, weights = choose(backend, scores, maps=maps)(turned, k, v, scores, mask, where)
-        return self.out(mixed.transpose(1, 2).flatten(-2)), weights
+        return choose(backend, scores, maps=maps)(turned, k, v, scores, mask, where)
+
+    def _out(self, mixed: Tensor) -> Tensor:
+        return self.out(mixed.transpose(1, 2).flatten(-2))
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

@@ -55,7 +55,7 @@ class Stack(nn.Module):
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         """Looked-up vectors [B, T, rank] -> states [B, T, D] (of the query stream if there is one), new memory."""
         given: dict[str, Any] = {"segments": segments, "query": query, "memory": memory, "encoded": encoded}
-        given |= {"cross_where": cross_where, "cache": cache, "backend": backend}
+        given |= {"memory_order": memory_order, "cross_where": cross_where, "cache": cache, "backend": backend}
         if cache is not None and self.settled is not None:
             every, everywhere = cache.again(vectors, new, self.settled)
             if every is not vectors:
@@ -76,8 +76,8 @@ class Stack(nn.Module):
 
     def _run(
         self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None, query: Query | None,
-        memory: list[Tensor] | None, encoded: Tensor | None, cross_where: Where | None, cache: Cache | None,
-        backend: str,
+        memory: list[Tensor] | None, memory_order: Tensor | None, encoded: Tensor | None, cross_where: Where | None,
+        cache: Cache | None, backend: str,
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         real = new.q_order >= 0 if new.padded else None
         x = embedded = self.input(vectors, new.q_positions, segments, real)
@@ -92,6 +92,8 @@ class Stack(nn.Module):
                 trace.hidden_states.append(x if g is None else g)
             if kept is not None:
                 kept.append(_last(x, memory[index] if memory else None, self.spec.memory).detach())
+            if layer is self.layers[-1]:
+                trace.below = x
             source = None if memory is None else torch.cat((memory[index], x), 1)
             if g is not None and g_where is not None:
                 g = layer(g, g_where, g_where, trace, kv_input=x if source is None else source, backend=backend)
@@ -105,6 +107,14 @@ class Stack(nn.Module):
         if trace.hidden_states is not None:
             trace.hidden_states.append(x)
         return x, kept
+
+
+    def again(self, asked: Tensor, where: Where, trace: Trace, steps: int, backend: str) -> Tensor:
+        """States [B, T, D] of the last layer run ``steps`` more times over those below it; ``asked`` are its queries."""
+        below, kept = trace.below, Trace(routing=trace.routing)
+        for _ in range(steps):
+            asked = self.layers[-1](asked, where, where, kept, kv_input=below, backend=backend)
+        return self.final_norm(asked)
 
 
 def _after_memory(new: Where, length: int, order: Tensor | None) -> Where:

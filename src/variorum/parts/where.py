@@ -20,7 +20,8 @@ T = TypeVar("T")
 class Where:
     """All tensors are [B or 1, Q or K]; ``None`` where a model has no such thing.
 
-    ``allowed`` [B or 1, Q, K] narrows what is seen beyond order (permutation masks). ``padded`` is False when every
+    ``allowed`` [B or 1, Q, K] narrows what is seen beyond order (permutation masks). ``everywhere`` [B or 1, T] marks
+    the tokens of a text that see all and are seen by all, whatever the window. ``padded`` is False when every
     slot is known to hold a token, which lets fused kernels drop the mask. ``memo`` keeps what all layers of one
     forward share.
     """
@@ -34,6 +35,7 @@ class Where:
     q_documents: Tensor | None = None
     k_documents: Tensor | None = None
     allowed: Tensor | None = None
+    everywhere: Tensor | None = None
     padded: bool = True
     memo: dict[object, Any] = dataclasses.field(default_factory=dict)
 

@@ -40,6 +40,15 @@ class Attention(Part):
 
 
 @part
+class GlobalLocalAttention(Attention):
+    """Longformer's attention: a window for most tokens, everything for some (Beltagy et al. 2020).
+
+    A global token attends to all, through query, key and value projections of its own, and all attend to it, through
+    their usual ones. Which tokens are global is said with each text; a head may have a default.
+    """
+
+
+@part
 class LatentAttention(Part):
     """Multi-head latent attention (DeepSeek-V2/V3): keys and values are projected up from one latent per token.
 
@@ -71,4 +80,4 @@ class LatentAttention(Part):
         return self.head_dim**-0.5 if self.scale is None else self.scale
 
 
-AnyAttention = Attention | LatentAttention
+AnyAttention = Attention | LatentAttention | GlobalLocalAttention
