@@ -15,7 +15,15 @@ from variorum.spec.inputs import PatchInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.norms import LayerNorm
-from variorum.spec.positions import Disentangled, LinearScaling, NtkScaling, RecurrentRelative, RelativeBuckets, Rotary
+from variorum.spec.positions import (
+    Alibi,
+    Disentangled,
+    LinearScaling,
+    NtkScaling,
+    RecurrentRelative,
+    RelativeBuckets,
+    Rotary,
+)
 from variorum.spec.rules import RULES, USES, check, comparable, head_dim, problems, require
 
 ENCODER, DECODER = "architecture.encoder", "architecture.decoder"
@@ -23,6 +31,15 @@ CONV = Convolution(kernel=3, activation="tanh", norm=LayerNorm(eps=1e-7))
 #: rule, model, what is changed, the use that it then may not be put to
 BROKEN = [
     ("positive-sizes", "bert", {f"{ENCODER}.depth": 0}, "build"),
+    ("positive-limits", "mpt", {f"{DECODER}.block.attention.clip": 0.0}, "build"),
+    ("positive-limits", "bloom", {f"{DECODER}.positions.max_bias": -8.0}, "build"),
+    ("positive-limits", "gemma-2", {"architecture.heads.causal_lm.softcap": 0.0}, "build"),
+    ("shared-norm", "falcon", {f"{DECODER}.block.layout.order": "serial"}, "build"),
+    ("shared-norm", "falcon", {f"{DECODER}.block.layout.attention": ("shared",)}, "build"),
+    ("shared-norm", "gpt-neox", {f"{DECODER}.block.layout.feedforward": ("before", "shared")}, "build"),
+    ("parallel-join", "bert", {f"{ENCODER}.block.layout.order": "parallel"}, "build"),
+    ("normed-residual", "bert", {f"{ENCODER}.block.layout.residual": "normed"}, "build"),
+    ("normed-residual", "gpt-neox", {f"{DECODER}.block.layout.residual": "normed"}, "build"),
     ("kv-heads", "llama", {f"{DECODER}.block.attention.kv_heads": 5}, "build"),
     ("window", "mistral", {f"{DECODER}.block.attention.window": 0}, "build"),
     ("rotary-even", "llama", {f"{DECODER}.positions.fraction": 3 / 64}, "build"),
@@ -33,6 +50,7 @@ BROKEN = [
     ("even-buckets", "deberta-v2", {f"{ENCODER}.positions.buckets": 255}, "build"),
     ("own-key-heads", "deberta", {f"{ENCODER}.block.attention.kv_heads": 4}, "build"),
     ("latent-positions", "deepseek-v3", {f"{DECODER}.positions": RelativeBuckets()}, "build"),
+    ("latent-positions", "deepseek-v3", {f"{DECODER}.positions": Alibi()}, "build"),
     ("causal-convolution", "gpt2", {f"{DECODER}.inserts": {0: CONV}}, "build"),
     ("convolution-shape", "deberta-v2", {f"{ENCODER}.inserts.0.kernel": 4}, "build"),
     ("convolution-shape", "deberta-v2", {f"{ENCODER}.inserts.0.groups": 7}, "build"),

@@ -47,7 +47,7 @@ FALCON_GROUPED = FALCON.variant(
     "falcon-grouped",
     cite="Almazrouei et al. 2023, arXiv:2311.16867",
     changes=[
-        Change(f"{STACK}.block.attention.kv_heads", 8, MECHANISM, "a key head for each device that shares a layer",
+        Change(f"{STACK}.block.attention.kv_heads", 4, MECHANISM, "a key head for each device that shares a layer",
                relieves="latency"),
         Change(f"{STACK}.block.layout", parallel(NORM), MECHANISM, "a norm for each sublayer again",
                relieves="training-stability"),
