@@ -24,7 +24,7 @@ from variorum.spec import norms as n
 from variorum.spec import positions as p
 from variorum.spec import recipe as r
 from variorum.spec import rules
-from variorum.spec.attention import Attention, LatentAttention
+from variorum.spec.attention import Attention, GlobalLocalAttention, LatentAttention
 from variorum.spec.model import Model
 from variorum.spec.part import Part
 from variorum.spec.paths import lookup
@@ -35,6 +35,7 @@ FRESH: dict[type, Part] = {
     a.Pooler: a.Pooler(),
     a.Sharing: a.Sharing(),
     Attention: Attention(heads=4, kv_heads=4, head_dim=10),
+    GlobalLocalAttention: GlobalLocalAttention(heads=4, kv_heads=4, head_dim=10, window=4),
     LatentAttention: LatentAttention(
         heads=4, query_rank=18, kv_rank=14, nope_dim=10, rope_dim=8, value_dim=11, norm=n.RMSNorm(eps=1e-6)
     ),
@@ -43,6 +44,8 @@ FRESH: dict[type, Part] = {
     f.Experts: f.Experts(count=4, active=2, width=21, activation="silu", router=f.SoftmaxRouter()),
     f.SoftmaxRouter: f.SoftmaxRouter(),
     f.SigmoidRouter: f.SigmoidRouter(),
+    h.FirstToken: h.FirstToken(),
+    h.BesideSeparator: h.BesideSeparator(side="before"),
     h.Transform: h.Transform(activation="gelu"),
     i.TokenInput: i.TokenInput(vocab=97),
     i.PatchInput: i.PatchInput(image=20, patch=5, positions=None),

@@ -34,8 +34,10 @@ def global_tokens(model: Model) -> Found:
             continue
         if arch.encoder is None or not arch.encoder.has_globals:
             yield at, "global tokens without a layer that knows them"
-        elif isinstance(wanted, BesideSeparator) and not 0 <= wanted.separator < arch.encoder.tokens.vocab:
-            yield f"{at}.separator", f"id {wanted.separator} in a vocabulary of {arch.encoder.tokens.vocab:,}"
+        elif isinstance(wanted, BesideSeparator):
+            vocab = getattr(arch.encoder.input, "vocab", 0)
+            if not 0 <= wanted.separator < vocab:
+                yield f"{at}.separator", f"id {wanted.separator} in a vocabulary of {vocab:,}"
 
 
 __all__ = ["global_attention", "global_tokens"]
