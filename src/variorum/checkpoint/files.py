@@ -109,7 +109,7 @@ def _find(directory: Path) -> dict[Path, dict[str, Entry]]:
         raise AccessError(
             "is a pickle, which can run code when it is opened, and is never opened here",
             where=str(directory / pickles[0]),
-            remedy=f"get {SINGLE} from its publisher, or convert the file once where nothing can be lost",
+            remedy=f"get {SINGLE} from its publisher, or run `variorum convert {directory} OUT --from-pickle`",
         )
     raise NotFound("no weights", where=str(directory), remedy=f"expected {SINGLE} or {INDEX} with its shards")
 
