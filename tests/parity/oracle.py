@@ -135,22 +135,11 @@ def load64(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:
     # XLNet makes a parameter with torch.FloatTensor, which no mode sees; it holds a float32 file's value exactly.
     for parameter in model.parameters():
         parameter.data = parameter.data.to(torch.float64)
-    for module in model.modules():
-        if hasattr(module, "create_weight"):  # a table of sinusoids, which is rounded to float32 in its file
-            module.weight.data = _wide_table(module)
-            module.weight.requires_grad_(False)  # as made; loading forgets it
+    with torch.device("meta"):
+        made = type(model)(model.config)
+    for name, parameter in made.named_parameters():  # tables of sinusoids are not trained; loading forgets it
+        model.get_parameter(name).requires_grad_(parameter.requires_grad)
     return model
-
-
-def _wide_table(module: Any) -> Tensor:
-    """The table of sinusoids that the published code makes, without its own rounding by `torch.FloatTensor`."""
-    narrow = torch.FloatTensor
-    torch.FloatTensor = torch.DoubleTensor  # type: ignore[assignment, misc]
-    try:
-        made: Tensor = module.create_weight()
-        return made
-    finally:
-        torch.FloatTensor = narrow  # type: ignore[misc]
 
 
 def load32(directory: Path, oracle: str, backend: str = "eager") -> nn.Module:

@@ -76,6 +76,9 @@ GEMMA3 = GEMMA2.variant(
                      (At(layers="5::6", set={"attention.window": None, "positions.theta": 1e6}),)}),
         Change(f"{STACK}.input.vocab", 262_144, axis=TOKENIZER, why="more languages"),
     ],
-    sizes={"gemma-3-1b": _size("gemma-3-1b-pt", 1152, 26, 4, 6912, 1e9, kv_heads=1, vocab=262_144)},
+    sizes={
+        "gemma-3-270m": _size("gemma-3-270m", 640, 18, 4, 2048, 270e6, kv_heads=1, vocab=262_144),
+        "gemma-3-1b": _size("gemma-3-1b-pt", 1152, 26, 4, 6912, 1e9, kv_heads=1, vocab=262_144),
+    },
 )  # fmt: skip
 MODELS = (GEMMA, GEMMA2, GEMMA3)

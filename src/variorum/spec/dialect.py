@@ -123,7 +123,8 @@ class Dialect:
         keys: scalar config keys.
         rules: backbone names, below the prefix. heads: head names, as they are.
         classes: published class name -> our heads.
-        required: config values that must be these, since nothing else is implemented for this type.
+        required: config values that must be these, since nothing else is implemented for this type; null and false
+            are one.
         read: further paths computed from the config; write: their inverse.
         drops, duplicates: on-disk tensors that are ignored, or must equal one of ours.
         tables: on-disk tables that the spec computes -> the path of their sinusoids in the architecture. They are
@@ -131,9 +132,10 @@ class Dialect:
         older: suffixes of early releases and what they are called now.
         prefixes: heads whose published class uses another prefix.
         choose: which of several dialects of this type a config means.
+        by_name: the same, where only an on-disk name (a regular expression) shows it.
+        part: the sub-config that describes this model, where it is a part of a larger one.
         publishes: models published so whose nearest ancestor with a dialect has another.
         read_only: why nothing is saved in it, where that is so.
-        by_name: the same, where only an on-disk name (a regular expression) shows it.
     """
 
     model_type: str
@@ -152,9 +154,10 @@ class Dialect:
     older: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Dialect] | None = None
+    by_name: Mapping[str, Dialect] = dataclasses.field(default_factory=dict)
+    part: str = ""
     publishes: tuple[str, ...] = ()
     read_only: str = ""
-    by_name: Mapping[str, Dialect] = dataclasses.field(default_factory=dict)
 
     def prefix_of(self, heads: Sequence[str]) -> str:
         """What backbone names start with for a model with these heads."""

@@ -206,7 +206,7 @@ def _rows(a: Model, b: Model) -> Iterator[Row]:
         found = _reason(path, reasons)
         if found is None:
             sized = path in sizes
-            axis = BUDGET if sized else _axis(path)
+            axis = BUDGET if sized else axis_of(path)
             why, group = ("published size", "sizes") if sized else ("", path)
             yield Row(path, _at(a, path), _at(b, path), axis, why, change=group)
         else:
@@ -236,7 +236,7 @@ def _reason(path: str, reasons: Mapping[str, _Reason]) -> _Reason | None:
     return reasons[max(above, key=len)] if above else reasons[min(below, key=len)] if below else None
 
 
-def _axis(path: str) -> Axis:
+def axis_of(path: str) -> Axis:
     """The axis of a place that no lineage explains."""
     first = {"tokenizer": TOKENIZER, "objective": OBJECTIVE, "recipe": TRAINING}.get(path.partition(".")[0])
     if first is not None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from variorum.errors import NotFound
 from variorum.family import find
-from variorum.spec.architecture import Init
 from variorum.spec.feedforward import GatedMLP
 from variorum.spec.model import Change, Model
 from variorum.study.design import Arm, readings
@@ -25,10 +24,7 @@ KV_HEADS = 2
 ENCODER_DEPTH = 2
 
 _DECODER, _ENCODER = "architecture.decoder", "architecture.encoder"
-_INIT = Init(std=None, residual="depth")
-"""LLaMA's paper is silent on initial values; this is what its laboratory's later training code offers
-(facebookresearch/lingua, `InitStdFactor.GLOBAL_DEPTH`): 1/√fan-in, less by depth for what feeds the residual stream."""
-_GATED = {"value": GatedMLP(width=GATED_WIDTH, activation="silu"), "also": {"architecture.init": _INIT}}
+_GATED = {"value": GatedMLP(width=GATED_WIDTH, activation="silu")}
 _WALK: tuple[tuple[str, str, str, str, Mapping[str, Any]], ...] = (
     ("rope", "+ RoPE", "llama", f"{_DECODER}.positions", {}),
     ("rmsnorm", "+ RMSNorm", "llama", f"{_DECODER}.block.layout.norm", {}),

@@ -18,7 +18,34 @@ GEMMA3 = {
     },
 }
 
+GEMMA2 = {
+    **LLAMA,
+    "num_attention_heads": 4,
+    "head_dim": 10,
+    "query_pre_attn_scalar": 7,
+    "sliding_window": 5,
+    # Low enough to bend the scores of a tiny model.
+    "attn_logit_softcapping": 3.0,
+    "final_logit_softcapping": 2.0,
+}
+
 TINY = (
+    Tiny(
+        name="gemma",
+        system="gemma",
+        oracle="Gemma",
+        heads=("causal_lm", "sequence_classification", "token_classification"),
+        config={**LLAMA, "num_key_value_heads": 1, "head_dim": 10},
+        pools="last real",
+    ),
+    Tiny(
+        name="gemma2",
+        system="gemma-2",
+        oracle="Gemma2",
+        heads=("causal_lm", "sequence_classification", "token_classification"),
+        config=GEMMA2,
+        pools="last real",
+    ),
     Tiny(
         name="gemma3",
         system="gemma-3",

@@ -10,7 +10,7 @@ from variorum.spec.model import Model
 
 FILES = (
     "bert", "modernbert", "deberta", "xlnet", "t5", "bart", "gpt", "neox", "falcon", "bloom", "llama",
-    "gemma", "deepseek", "vit", "whisper", "longformer",
+    "gemma", "qwen", "deepseek", "vit", "whisper", "longformer",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ def readable() -> dict[str, Dialect]:
 
 def dialect_for(model: Model) -> Dialect | None:
     """The dialect a model is published in: its own, or its nearest ancestor's; ``None`` where nobody published it."""
-    bases = {name: dialect for dialect in dialects().values() for name in (dialect.base.name, *dialect.publishes)}
+    written = [dialect for dialect in dialects().values() if not dialect.read_only]
+    bases = {name: dialect for dialect in written for name in (dialect.base.name, *dialect.publishes)}
     found = next((bases[m.name] for m in reversed(model.lineage) if m.name in bases), None)
     return found.choose(found.write(model)) if found is not None and found.choose is not None else found

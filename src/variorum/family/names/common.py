@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from variorum.errors import DamagedFile
+from variorum.spec.architecture import At, Stack
 from variorum.spec.dialect import Codec
+from variorum.spec.feedforward import GatedMLP
 from variorum.spec.positions import (
     DynamicNtkScaling,
     LinearScaling,
@@ -41,6 +43,27 @@ def layers_of(kinds: Sequence[str], wanted: str) -> str:
             start = "" if found[0] == 0 else str(found[0])
             return f"{start}::{step}" if step > 1 else f"{start}:"
     return ",".join(map(str, found))
+
+
+def dense(numbers: Sequence[int], decoder: Stack, width: int | None) -> tuple[At, ...]:
+    """The rule for layers of one gated feed-forward of ``width`` among layers of experts.
+
+    Raises:
+        DamagedFile: there are such layers, and no width.
+    """
+    if not numbers:
+        return ()
+    if not width:
+        raise DamagedFile("no width for layers without experts", remedy="state intermediate_size")
+    kinds = ["dense" if i in numbers else "sparse" for i in range(decoder.depth)]
+    feedforward = GatedMLP(width=width, activation=decoder.block.feedforward.activation)
+    return (At(layers=layers_of(kinds, "dense"), set={"feedforward": feedforward}),)
+
+
+def dense_of(decoder: Stack) -> dict[int, int]:
+    """Layers without experts, and their width."""
+    layers = {i: decoder.layer(i).feedforward for i in range(decoder.depth)}
+    return {i: ff.width for i, ff in layers.items() if isinstance(ff, GatedMLP)}
 
 
 def rope_parameters(config: Mapping[str, Any], theta: float) -> dict[str, Any]:

@@ -1,92 +1,171 @@
-"""How Gemma 3's text models are published."""
+"""How Gemma is published: three text models, and the text half of Gemma 3's models of text and images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from variorum.family.gemma import GEMMA3
-from variorum.family.names.common import layers_of, rope_parameters, scaling_of, write_rope
-from variorum.family.names.llama import ATTENTION, HEADS, INPUT, KEYS, LLAMA_NAMES, MLP, D, L, classes
+from variorum.family.gemma import GEMMA, GEMMA2, GEMMA3
+from variorum.family.gpt import shape
+from variorum.family.names.common import layers_of, rope_parameters, rotary_of, stated_length, write_rope
+from variorum.family.names.llama import (
+    ATTENTION,
+    BIASES,
+    HEADS,
+    INPUT,
+    KEYS,
+    KEYS_WITH_QK_NORM,
+    LLAMA_NAMES,
+    MLP,
+    QK_NORMS,
+    D,
+    L,
+    classes,
+)
 from variorum.spec.architecture import At
-from variorum.spec.dialect import ACTIVATION, WINDOW, Codec, Key, same
+from variorum.spec.dialect import ACTIVATION, WINDOW, Codec, Drop, Key, same
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary
 
+#: The first release says "gelu" and means its tanh form.
+GEGLU = Codec(
+    lambda name: "gelu_tanh" if name == "gelu" else ACTIVATION.read(name),
+    lambda name: {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name),
+)
 SQUARED = Codec(lambda scalar: float(scalar) ** -0.5, lambda scale: scale**-2)
-
-
-def _kinds(config: Mapping[str, Any], depth: int) -> list[str]:
-    every = config.get("sliding_window_pattern") or config.get("_sliding_window_pattern") or 6
-    regular = ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(depth)]
-    return list(config.get("layer_types") or regular)
+FULL, LOCAL = "full_attention", "sliding_attention"
 
 
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    """Head width, key heads, rotary positions, and the factor on the embeddings that no config states."""
     decoder = model.architecture.decoder
     assert decoder is not None
-    nested = config.get("rope_parameters") or {}
-    if "full_attention" in nested:
-        far, near = nested["full_attention"], nested["sliding_attention"]
-    else:
-        far = rope_parameters(config, 1e6)
-        near = {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
-    full = layers_of(_kinds(config, decoder.depth), "full_attention")
-    rule = At(layers=full, set={"attention.window": None, "positions": _rotary(far)})
     return {
         f"{D}.block.attention.head_dim": config.get("head_dim", 256),
         f"{D}.block.attention.kv_heads": config.get("num_key_value_heads") or decoder.block.attention.heads,
-        f"{D}.positions": _rotary(near),
-        f"{D}.pattern": (rule,) if full else (),
+        f"{D}.positions": rotary_of(rope_parameters(config, 10_000.0), config.get("max_position_embeddings")),
         f"{D}.input.scale": model.architecture.width**0.5,
     }
 
 
-def _rotary(parameters: Mapping[str, Any]) -> Rotary:
-    return Rotary(theta=float(parameters["rope_theta"]), scaling=scaling_of(parameters))
+def _far(config: Mapping[str, Any], model: Model, every: int, **more: object) -> dict[str, object]:
+    """The layers that see everything, and what ``more`` holds there; every so many-th if the config does not say."""
+    decoder = model.architecture.decoder
+    assert decoder is not None
+    regular = [LOCAL if (i + 1) % every else FULL for i in range(decoder.depth)]
+    full = layers_of(config.get("layer_types") or regular, FULL)
+    return {f"{D}.pattern": (At(layers=full, set={"attention.window": None, **more}),) if full else ()}
 
 
-def _write(model: Model) -> dict[str, object]:
+def _read2(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    return _read(config, model) | _far(config, model, 2)
+
+
+def _read3(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    nested = config.get("rope_parameters") or {}
+    if FULL in nested:
+        far, near = nested[FULL], nested[LOCAL]
+    else:
+        far, near = rope_parameters(config, 1e6), {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
+    every = config.get("sliding_window_pattern") or config.get("_sliding_window_pattern") or 6
+    positions = rotary_of(far, config.get("max_position_embeddings"))
+    return _read({**config, "rope_parameters": near}, model) | _far(config, model, every, positions=positions)
+
+
+def _written(model: Model) -> dict[str, object]:
     decoder = model.architecture.decoder
     assert decoder is not None and isinstance(decoder.positions, Rotary)
-    layers = [decoder.layer(i) for i in range(decoder.depth)]
-    kinds = ["full_attention" if layer.attention.window is None else "sliding_attention" for layer in layers]
-    far = next((layer.positions for layer in layers if layer.attention.window is None), decoder.positions)
-    assert isinstance(far, Rotary)
+    attention = decoder.block.attention
     return {
-        "layer_types": kinds,
-        "head_dim": decoder.block.attention.head_dim,
-        "num_key_value_heads": getattr(decoder.block.attention, "kv_heads", decoder.block.attention.heads),
-        "rope_parameters": {"full_attention": write_rope(far), "sliding_attention": write_rope(decoder.positions)},
+        "head_dim": attention.head_dim,
+        "num_key_value_heads": getattr(attention, "kv_heads", attention.heads),
+        "rope_parameters": write_rope(decoder.positions, attention.head_dim),
+        **stated_length(decoder.positions),
     }
 
 
-GEMMA3_NAMES = LLAMA_NAMES.but(
-    model_type="gemma3_text",
-    base=GEMMA3,
+def _kinds(model: Model) -> dict[str, object]:
+    decoder = model.architecture.decoder
+    assert decoder is not None
+    windows = [decoder.layer(i).attention.window for i in range(decoder.depth)]
+    return {"layer_types": [FULL if window is None else LOCAL for window in windows]}
+
+
+def _write3(model: Model) -> dict[str, object]:
+    decoder = model.architecture.decoder
+    assert decoder is not None and isinstance(decoder.positions, Rotary)
+    layers = [decoder.layer(i) for i in range(decoder.depth)]
+    far = next((layer.positions for layer in layers if layer.attention.window is None), decoder.positions)
+    assert isinstance(far, Rotary)
+    width = decoder.block.attention.head_dim
+    both = {FULL: write_rope(far, width), LOCAL: write_rope(decoder.positions, width)}
+    return _written(model) | _kinds(model) | {"rope_parameters": both}
+
+
+_KEYS = tuple(key for key in KEYS if key.config != "hidden_act")
+_ACTIVATION = (f"{D}.block.feedforward.activation",)
+GEMMA_NAMES = LLAMA_NAMES.but(
+    model_type="gemma",
+    base=GEMMA,
     prefixes={},
+    keys=(*_KEYS, BIASES, Key("hidden_act", _ACTIVATION, GEGLU)),
+    classes=classes("Gemma"),
+    required={"use_bidirectional_attention": None},
+    read=_read,
+    write=_written,
+)
+
+_SANDWICH = (
+    same("layers.{i}.input_layernorm", f"{L}.attention_norms.before"),
+    same("layers.{i}.post_attention_layernorm", f"{L}.attention_norms.after"),
+    same("layers.{i}.pre_feedforward_layernorm", f"{L}.feedforward_norms.before"),
+    same("layers.{i}.post_feedforward_layernorm", f"{L}.feedforward_norms.after"),
+)
+GEMMA2_NAMES = GEMMA_NAMES.but(
+    model_type="gemma2",
+    base=GEMMA2,
     keys=(
-        *(key for key in KEYS if key.config != "hidden_act"),
-        Key("hidden_activation", (f"{D}.block.feedforward.activation",),
-            Codec(ACTIVATION.read, lambda name: {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name))),
+        *_KEYS, BIASES,
+        Key("hidden_activation", _ACTIVATION, GEGLU),
         Key("sliding_window", (f"{D}.block.attention.window",), WINDOW),
         Key("query_pre_attn_scalar", (f"{D}.block.attention.scale",), SQUARED),
+        Key("attn_logit_softcapping", (f"{D}.block.attention.softcap",), none="none"),
+        Key("final_logit_softcapping", ("architecture.heads.causal_lm.softcap",), none="none"),
     ),
-    rules=(
-        *INPUT, *ATTENTION, *MLP,
-        same("layers.{i}.self_attn.q_norm", f"{L}.attention.query_norm"),
-        same("layers.{i}.self_attn.k_norm", f"{L}.attention.key_norm"),
-        same("layers.{i}.input_layernorm", f"{L}.attention_norms.before"),
-        same("layers.{i}.post_attention_layernorm", f"{L}.attention_norms.after"),
-        same("layers.{i}.pre_feedforward_layernorm", f"{L}.feedforward_norms.before"),
-        same("layers.{i}.post_feedforward_layernorm", f"{L}.feedforward_norms.after"),
-    ),
-    heads=HEADS,
+    rules=(*INPUT, *ATTENTION, *MLP, *_SANDWICH),
+    classes=classes("Gemma2"),
+    read=_read2,
+    write=lambda model: _written(model) | _kinds(model),
+)  # fmt: skip
+
+_QK_EPS = next(key for key in KEYS_WITH_QK_NORM if key.config == "rms_norm_eps")
+GEMMA3_NAMES = GEMMA2_NAMES.but(
+    model_type="gemma3_text",
+    base=GEMMA3,
+    keys=tuple(_QK_EPS if key.config == "rms_norm_eps" else key for key in GEMMA2_NAMES.keys),
+    rules=(*GEMMA2_NAMES.rules, *QK_NORMS),
     classes=classes("Gemma3") | {"Gemma3TextModel": (),
                                  "Gemma3TextForSequenceClassification": ("sequence_classification",)},
-    required={"attention_bias": False, "attn_logit_softcapping": None, "final_logit_softcapping": None,
-              "use_bidirectional_attention": False},
-    read=_read,
-    write=_write,
+    read=_read3,
+    write=_write3,
 )  # fmt: skip
-DIALECTS = (GEMMA3_NAMES,)
+
+#: A nested config leaves out what equals the published class's defaults, which are not those of any one model.
+_DEFAULTS = shape(2304, 26, 8, 9216, vocab=262_208, kv_heads=4, head_dim=256, block__attention__window=4096)
+GEMMA3_IMAGES = GEMMA3_NAMES.but(
+    model_type="gemma3",
+    base=GEMMA3.set({**_DEFAULTS, f"{D}.block.attention.scale": 256**-0.5}),
+    part="text_config",
+    read_only="images are not read, so what is saved is the text model",
+    prefix="language_model.model.",
+    prefixes={"": "model.language_model."},
+    heads=(same("language_model.lm_head", "heads.causal_lm.project"), *HEADS),
+    classes={
+        "Gemma3ForConditionalGeneration": ("causal_lm",),
+        "Gemma3ForSequenceClassification": ("sequence_classification",),
+        "Gemma3Model": (),
+    },
+    drops=(*GEMMA3_NAMES.drops, Drop(r"(model\.)?(vision_tower|multi_modal_projector)\..*", "images are not read")),
+    duplicates={**GEMMA3_NAMES.duplicates, "language_model.lm_head.weight": "decoder.input.table.weight"},
+)
+DIALECTS = (GEMMA_NAMES, GEMMA2_NAMES, GEMMA3_NAMES, GEMMA3_IMAGES)

@@ -59,6 +59,14 @@ KEYS = (
     Key("pad_token_id", (f"{D}.input.pad_id",), none="none"),
     Key("tie_word_embeddings", ("architecture.heads.causal_lm.tie",), tied_to(TABLE)),
 )
+#: The norms of queries and keys share the epsilon of all others.
+_EPS = Key("rms_norm_eps", (f"{D}.block.layout.norm.eps", f"{D}.final_norm.eps", f"{D}.block.attention.qk_norm.eps"))
+KEYS_WITH_QK_NORM = (*(key for key in KEYS if key.config != "rms_norm_eps"), _EPS)
+QK_NORMS = (
+    same("layers.{i}.self_attn.q_norm", f"{L}.attention.query_norm"),
+    same("layers.{i}.self_attn.k_norm", f"{L}.attention.key_norm"),
+)
+BIASES = Key("attention_bias", (f"{D}.block.attention.bias",), biased(*ALL_PROJECTIONS))
 INPUT = (same("embed_tokens", "decoder.input.table"), same("norm", "decoder.final_norm"))
 ATTENTION = (
     same("layers.{i}.self_attn.q_proj", f"{L}.attention.query"),
@@ -95,11 +103,7 @@ LLAMA_NAMES = Dialect(
     base=LLAMA,
     prefix="model.",
     prefixes={"question_answering": "transformer."},
-    keys=(
-        *KEYS,
-        Key("attention_bias", (f"{D}.block.attention.bias",), biased(*ALL_PROJECTIONS)),
-        Key("mlp_bias", (f"{D}.block.feedforward.bias",)),
-    ),
+    keys=(*KEYS, BIASES, Key("mlp_bias", (f"{D}.block.feedforward.bias",))),
     rules=(*INPUT, *ATTENTION, *MLP, *NORMS),
     heads=HEADS,
     classes=classes("Llama"),
