@@ -14,6 +14,7 @@ from variorum.attention.stack import Stack
 from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
 from variorum.parts.experts import balance_loss
+from variorum.parts.clusters import AdaptiveSoftmax
 from variorum.parts.heads import (
     EnhancedMaskDecoder,
     Pooler,
@@ -30,13 +31,15 @@ from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
 from variorum.spec import architecture as spec
 from variorum.spec.feedforward import Experts, SoftmaxRouter
-from variorum.spec.inventory import constants, tensors, wants_pooler
+from variorum.spec.inputs import TokenInput
+from variorum.spec.inventory import constants, tensors, tied, wants_pooler
 from variorum.spec.model import Model as ModelSpec
 
 
 @dataclasses.dataclass
 class Output:
-    """What a forward returns. ``logits`` follow the head; padded positions are undefined.
+    """What a forward returns. ``logits`` follow the head; padded positions are undefined. An adaptive softmax, whose
+    loss looks only at some words, gives none beside a loss.
 
     ``memory`` is the list of [B, M, D] states to pass to the next segment; ``hidden_states`` runs from the embedded
     input to the last layer's normed output.
@@ -82,7 +85,10 @@ class Model(nn.Module):
             self.decoder = Stack(arch.decoder, arch.width)
         if arch.pooler is not None and wants_pooler(arch, heads):
             self.pooler = Pooler(arch.pooler, arch.width)
-        self.heads = nn.ModuleDict({name: build_head(arch.heads[name], arch.width, arch.vocab) for name in heads})
+        words = arch.main.input if isinstance(arch.main.input, TokenInput) else None
+        self.heads = nn.ModuleDict({
+            name: build_head(arch.heads[name], arch.width, arch.vocab, words) for name in heads
+        })  # fmt: skip
         self.bind()
 
     def bind(self) -> None:
@@ -94,9 +100,9 @@ class Model(nn.Module):
             if tie is not None:
                 self.get_submodule(f"{name}.input.table").register_parameter("weight", self._table(tie))
         for name, head in self.heads.items():
-            tie = getattr(arch.heads[name], "tie", None)
-            if tie is not None:
-                head.get_submodule("project").register_parameter("weight", self._table(tie))
+            for own, owner in tied(arch.heads[name], arch.main).items():
+                part, _, leaf = own.rpartition(".")
+                head.get_submodule(part).register_parameter(leaf, self.get_parameter(owner))
 
     def _table(self, path: str) -> nn.Parameter:
         return self.get_parameter(f"{path}.weight")
@@ -223,24 +229,31 @@ class Model(nn.Module):
             elif isinstance(head, TokenHead):
                 logits = head(x, new.q_order)[:, -keep:]
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
-            else:
+            elif not (name == self.head_names[0] and labels is not None and isinstance(head, AdaptiveSoftmax)):
                 states = self._enhanced(head, x, new, trace)
                 out.logits_by_head[name] = head(states[:, -keep:] if keep else states)
         if not self.head_names:
             return out
         main = self.head_names[0]
-        out.logits = out.logits_by_head[main]
-        if main == "question_answering":
+        out.logits = out.logits_by_head.get(main)
+        if main == "question_answering" and out.logits is not None:
             out.start_logits, out.end_logits = out.logits.unbind(-1)
         if labels is not None:
             real = (new.q_order >= 0).expand(len(x), -1)
-            judge = self.heads[main]
-            problem = judge.spec.problem if isinstance(judge, SequenceHead) else "single_label"
-            words = isinstance(self.heads[main], VocabularyHead) and self.training
-            smoothing = self.spec.objective.label_smoothing if words else 0.0
-            loss = head_loss(main, out.logits, labels, real, problem=problem, smoothing=smoothing)
-            out.loss = loss + self._balance(trace, real)
+            out.loss = self._loss(out, labels, real) + self._balance(trace, real)
         return out
+
+    def _loss(self, out: Output, labels: Tensor, real: Tensor) -> Tensor:
+        main, judge = self.head_names[0], self.heads[self.head_names[0]]
+        if isinstance(judge, AdaptiveSoftmax):
+            x, next_ones = out.last_hidden_state, main == "causal_lm"
+            x, labels = (x[:, :-1], labels[:, 1:]) if next_ones else (x, labels)
+            return judge.loss(x.flatten(0, 1), labels.flatten())
+        assert out.logits is not None
+        problem = judge.spec.problem if isinstance(judge, SequenceHead) else "single_label"
+        words = isinstance(judge, VocabularyHead) and self.training
+        smoothing = self.spec.objective.label_smoothing if words else 0.0
+        return head_loss(main, out.logits, labels, real, problem=problem, smoothing=smoothing)
 
     def _enhanced(self, head: nn.Module, x: Tensor, where: Where, trace: Trace) -> Tensor:
         """What a vocabulary head reads: the last states, or those of the last layer run again with positions."""

@@ -1,7 +1,8 @@
 """The family counts right: every published model that it knows has exactly the parameters of the released one.
 
 ``params.tsv`` holds counts taken from the reference implementation's own classes: heads carried, the part left out
-where its class leaves one out, the parameters, and the numbers that it keeps as buffers and this package as tensors.
+where its class leaves one out, the parameters, and the numbers that this package holds as tensors and the class as
+buffers, or not at all (the positions of the enhanced mask decoder).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.tiny_specs import DECODERS, ENCODERS, gap, made, tiny, words
+from variorum.errors import UsageError
 from variorum.parts.heads import head_loss
 
 LEFT = torch.tensor([[1] * 9, [0] * 4 + [1] * 5])
@@ -79,6 +80,59 @@ def test_an_answer_is_scored_at_both_of_its_ends():
         assert logits.shape == (2, 9)
         right -= float(logits.log_softmax(-1).gather(1, ends[:, which, None]).mean().detach()) / 2
     assert float(out.loss.detach()) == pytest.approx(right)
+
+
+@pytest.mark.mechanism("H7")
+@pytest.mark.parametrize("name", [n for n in ENCODERS if "multiple_choice" in tiny(n).architecture.heads])
+def test_each_choice_is_scored_as_if_alone_and_one_of_them_is_right(name):
+    model, ids = made(name, "multiple_choice"), words(6, 9).view(2, 3, 9)
+    ids[..., (3, 8)] = 2  # separators, for a model that looks for them
+    answer = torch.tensor([2, 0])
+    out = model(ids, labels=answer)
+    alone = torch.stack([model(ids[:, c : c + 1]).logits[:, 0] for c in range(3)], 1)
+    assert out.logits.shape == (2, 3) and gap(out.logits, alone) < 1e-12
+    right = -alone.log_softmax(-1).gather(1, answer[:, None]).mean()
+    assert float(out.loss.detach()) == pytest.approx(float(right.detach()))
+    mask = torch.ones_like(ids)
+    mask[0, 1, 5:] = 0
+    changed = ids.clone()
+    changed[0, 1, 5:] = 7
+    assert gap(model(ids, attention_mask=mask).logits, model(changed, attention_mask=mask).logits) < 1e-12
+
+
+@pytest.mark.mechanism("H7")
+def test_only_choices_come_three_deep():
+    with pytest.raises(UsageError, match=r"inputs measure \[2, 9\]; give \[B, C, T\]"):
+        made("bert", "multiple_choice")(words(2, 9))
+    with pytest.raises(UsageError, match=r"inputs measure \[1, 2, 9\]; give \[B, T\]"):
+        made("bert", "sequence_classification")(words(2, 9)[None])
+
+
+SEVERAL = "architecture.heads.sequence_classification"
+
+
+@pytest.mark.mechanism("H4")
+def test_numbers_are_regressed_and_several_labels_are_judged_each_alone():
+    ids, numbers = words(2, 9), torch.tensor([[0.5, -1.0, 2.0], [0.0, 3.0, 1.0]])
+    model = made(tiny("bert", {f"{SEVERAL}.labels": 3, f"{SEVERAL}.problem": "regression"}), "sequence_classification")
+    out = model(ids, labels=numbers)
+    assert float(out.loss.detach()) == pytest.approx(float(((out.logits - numbers) ** 2).mean().detach()))
+    marks = (numbers > 0).long()
+    model = made(tiny("bert", {f"{SEVERAL}.labels": 3, f"{SEVERAL}.problem": "multi_label"}), "sequence_classification")
+    out = model(ids, labels=marks)
+    chance = out.logits.sigmoid()
+    right = -torch.where(marks.bool(), chance, 1 - chance).log().mean()
+    assert float(out.loss.detach()) == pytest.approx(float(right.detach()))
+
+
+@pytest.mark.mechanism("H4")
+def test_labels_that_are_no_answer_to_the_problem_are_refused():
+    logits = torch.zeros(2, 3)
+    with pytest.raises(UsageError, match="and sequence_classification chooses one of 3"):
+        head_loss("sequence_classification", logits, torch.tensor([0.0, 1.0]))
+    with pytest.raises(UsageError, match=r"labels measure \[2\], multi_label takes \[2, 3\]"):
+        head_loss("sequence_classification", logits, torch.tensor([0, 1]), problem="multi_label")
+    assert float(head_loss("sequence_classification", logits[:, :1], torch.tensor([1, 1]), problem="regression")) == 1
 
 
 def test_labels_of_a_floating_type_are_regressed():

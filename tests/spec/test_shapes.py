@@ -49,7 +49,9 @@ def run(model: Model) -> list[tuple[str, tuple[int, ...]]]:
 
     for name, module in model.named_modules():
         module.register_forward_hook(watch(name))
-    model(**reading(model.spec, BATCH, LENGTH, TARGET))
+    given = reading(model.spec, BATCH, LENGTH, TARGET)
+    choices = "multiple_choice" in model.head_names  # the texts are those of one question
+    model(**{key: value[None] for key, value in given.items()} if choices else given)
     return seen
 
 

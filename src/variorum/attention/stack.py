@@ -110,7 +110,7 @@ class Stack(nn.Module):
 
 
     def again(self, asked: Tensor, where: Where, trace: Trace, steps: int, backend: str) -> Tensor:
-        """States [B, T, D] of the last layer run ``steps`` more times over those below it; ``asked`` are its queries."""
+        """The last layer ``steps`` more times over the states below it, with ``asked`` as its queries, [B, T, D]."""
         below, kept = trace.below, Trace(routing=trace.routing)
         for _ in range(steps):
             asked = self.layers[-1](asked, where, where, kept, kv_input=below, backend=backend)

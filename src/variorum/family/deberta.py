@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from variorum.family.bert import BERT, shape
+from variorum.family.bert import BERT, TABLE, shape
 from variorum.spec.architecture import Convolution
 from variorum.spec.attention import ALL_PROJECTIONS
-from variorum.spec.heads import SequenceHead, Transform
+from variorum.spec.heads import EnhancedMaskDecoder, SequenceHead, TokenHead, Transform
 from variorum.spec.model import MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Disentangled
@@ -26,6 +26,10 @@ DEBERTA = BERT.variant(
                why="content and relative position attend separately", relieves="data-efficiency",
                also={f"{STACK}.input.positions": None, f"{STACK}.block.attention.bias": ("query", "value", "out"),
                      f"{STACK}.block.attention.scale": SCALE}),
+        Change("architecture.heads.masked_lm",
+               EnhancedMaskDecoder(tie=TABLE, bias=True, rows=512, transform=Transform(activation="gelu", norm=NORM)),
+               axis=POSITIONS, why="absolute positions are told last, where a word is chosen",
+               relieves="task-alignment"),
         Change(f"{STACK}.input.segments", 0, axis=OBJECTIVE, why="no pairs in pretraining",
                also={f"{STACK}.input.mask_padding": True}),
         Change("objective.pair", None, axis=OBJECTIVE, why="next-sentence prediction did not help",
@@ -34,7 +38,7 @@ DEBERTA = BERT.variant(
                      "architecture.heads.sequence_classification": POOLED,
                      "architecture.heads.multiple_choice": dataclasses.replace(POOLED, labels=1)}),
         Change(f"{STACK}.block.layout.norm", NORM, axis=TRAINING, why="released code",
-               also={f"{STACK}.input.norm": NORM, "architecture.heads.masked_lm.transform.norm": NORM}),
+               also={f"{STACK}.input.norm": NORM}),
         Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="GPT-2's",
                also={f"{STACK}.input.vocab": 50_265}),
     ],
@@ -72,7 +76,9 @@ DEBERTA_V3 = DEBERTA_V2.variant(
     changes=[
         Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), axis=OBJECTIVE,
                why="every token is a training signal; embeddings shared without their gradients fighting",
-               relieves="signal-density"),
+               relieves="signal-density",
+               also={"architecture.heads.replaced_token":
+                     TokenHead(labels=1, context=NORM, transform=Transform(activation="gelu"), dropout=0.0)}),
         Change(f"{STACK}.inserts", {}, axis=MECHANISM, why="not needed"),
     ],
     sizes={

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
+from variorum.parts.clusters import ClusteredTable
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import sinusoids
@@ -21,19 +22,26 @@ class TokenInput(nn.Module):
         super().__init__()
         self.spec = inputs
         rank = inputs.rank or width
-        self.table = nn.Embedding(inputs.vocab, rank)
+        if inputs.clusters is not None:
+            self.table: nn.Module = ClusteredTable(inputs.clusters, inputs.vocab, rank, width)
+            rank = width
+        else:
+            self.table = nn.Embedding(inputs.vocab, rank)
+        self.table.padding_idx = None if inputs.pad_learns else inputs.pad_id
         if isinstance(inputs.positions, Learned):
             self.positions = nn.Embedding(inputs.positions.rows, rank)
         if inputs.segments:
             self.segments = nn.Embedding(inputs.segments, rank)
         self.norm = build_norm(inputs.norm, rank)
-        self.project = nn.Linear(rank, width) if inputs.rank is not None else nn.Identity()
+        projects = inputs.rank is not None and inputs.clusters is None
+        self.project = nn.Linear(rank, width) if projects else nn.Identity()
         if inputs.query_vector:
             self.query_vector = nn.Parameter(torch.empty(width))
 
     def look(self, data: Tensor) -> Tensor:
         """Ids [B, T] -> their rows of the table [B, T, rank]."""
-        return self.table(data)
+        rows: Tensor = self.table(data)
+        return rows
 
     def forward(
         self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
@@ -44,7 +52,7 @@ class TokenInput(nn.Module):
         if inputs.segments:
             kinds = torch.zeros_like(positions) if segments is None else segments
             x = x + self.segments(kinds)
-        x = self.norm(_placed(x, inputs.positions, getattr(self, "positions", None), positions))
+        x = self.norm(_placed(x, inputs.positions, self, positions))
         if inputs.mask_padding and real is not None:
             x = x * real[..., None]
         return self.project(F.dropout(x, inputs.dropout, self.training))
@@ -78,7 +86,7 @@ class PatchInput(nn.Module):
         self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
     ) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
-        x = _placed(vectors, self.spec.positions, getattr(self, "positions", None), positions)
+        x = _placed(vectors, self.spec.positions, self, positions)
         return F.dropout(x, self.spec.dropout, self.training)
 
 
@@ -109,8 +117,7 @@ class MelInput(nn.Module):
         self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
     ) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
-        x = vectors if self.spec.scale is None else vectors * torch.tensor(self.spec.scale, dtype=vectors.dtype)
-        x = _placed(x, self.spec.positions, getattr(self, "positions", None), positions)
+        x = _placed(vectors, self.spec.positions, self, positions)
         return F.dropout(x, self.spec.dropout, self.training)
 
 
@@ -121,25 +128,36 @@ def build_input(inputs: spec.AnyInput, width: int) -> TokenInput | PatchInput | 
     return PatchInput(inputs, width) if isinstance(inputs, spec.PatchInput) else MelInput(inputs, width)
 
 
-def _placed(x: Tensor, scheme: Learned | Sinusoidal | None, table: nn.Module | None, positions: Tensor) -> Tensor:
-    """``x`` [B, T, D] with its positions [B or 1, T] added, from the table or computed."""
+def keep_table(inputs: nn.Module, table: Tensor) -> None:
+    """Let ``inputs`` read its sinusoids from ``table`` [rows, D] as far as it goes: what a file stores is rounded."""
+    inputs.register_buffer("stored", table, persistent=False)
+
+
+def _placed(x: Tensor, scheme: Learned | Sinusoidal | None, inputs: nn.Module, positions: Tensor) -> Tensor:
+    """``x`` [B, T, D] with its positions [B or 1, T] added, from a table of ``inputs`` or computed."""
     if isinstance(scheme, Learned):
-        assert table is not None
-        return x + table(_rows(scheme, positions))
+        return x + inputs.get_submodule("positions")(learned_rows(positions, scheme.offset, scheme.rows))
     if isinstance(scheme, Sinusoidal):
+        stored = getattr(inputs, "stored", None)
+        if stored is not None and int(positions.max()) < len(stored):
+            return x + stored[positions.clamp(min=0)].to(x.dtype)
         halves = scheme.layout == "halves"
         return x + sinusoids(positions, x.shape[-1], scheme.base, halves=halves, dtype=x.dtype)
     return x
 
 
-def _rows(learned: Learned, positions: Tensor) -> Tensor:
+def learned_rows(positions: Tensor, offset: int, rows: int) -> Tensor:
+    """The row of a table of ``rows`` for each position, same shape; ``offset`` rows come before position 0.
+
+    Raises:
+        UsageError: a position beyond the table.
+    """
     # A padded slot stands at -1: the row before the first, which is RoBERTa's for padding, or row 0.
-    rows = (positions + learned.offset).clamp(min=0)
-    longest = int(rows.max()) + 1 if rows.numel() else 0
-    if longest > learned.rows:
-        usable = learned.rows - learned.offset
+    found = (positions + offset).clamp(min=0)
+    longest = int(found.max()) + 1 if found.numel() else 0
+    if longest > rows:
         raise UsageError(
-            f"text of {longest - learned.offset} tokens is longer than the {usable} this model takes",
+            f"text of {longest - offset} tokens is longer than the {rows - offset} this model takes",
             remedy="shorten it, or split it into windows",
         )
-    return rows
+    return found

@@ -8,10 +8,12 @@ from torch.nn import functional as F
 
 from variorum.errors import UsageError
 from variorum.parts.embeddings import learned_rows
+from variorum.parts.clusters import AdaptiveSoftmax
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.spec import architecture as spec_architecture
 from variorum.spec import heads as spec
+from variorum.spec.inputs import TokenInput
 
 
 class Transform(nn.Module):
@@ -183,8 +185,11 @@ def _like(logits: Tensor, labels: Tensor, problem: str) -> Tensor:
     return given.to(logits.dtype)
 
 
-def build_head(head: spec.Head, width: int, vocab: int) -> nn.Module:
-    """The module for a head spec."""
+def build_head(head: spec.Head, width: int, vocab: int, words: TokenInput | None = None) -> nn.Module:
+    """The module for a head spec; ``words`` is the input whose clusters an adaptive softmax shares."""
+    if isinstance(head, spec.AdaptiveSoftmax):
+        assert words is not None
+        return AdaptiveSoftmax(head, words, width)
     if isinstance(head, spec.EnhancedMaskDecoder):
         return EnhancedMaskDecoder(head, width, vocab)
     if isinstance(head, spec.VocabularyHead):

@@ -12,17 +12,21 @@ from torch import Tensor
 class Trace:
     """Lists are ``None`` when nobody asked for them.
 
-    ``routing`` holds (probabilities [tokens, E], chosen experts [tokens, k]) per expert layer.
+    ``routing`` holds (probabilities [tokens, E], chosen experts [tokens, k]) per expert layer, ``below`` the input of
+    the last layer [B, T, D].
     """
 
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
     cross_attentions: list[Tensor] | None = None
     routing: list[tuple[Tensor, Tensor]] | None = None
+    below: Tensor | None = None
 
     def alike(self) -> Trace:
         """An empty trace that keeps the same things."""
-        return Trace(**{field.name: _alike(getattr(self, field.name)) for field in dataclasses.fields(self)})
+        return Trace(
+            _alike(self.hidden_states), _alike(self.attentions), _alike(self.cross_attentions), _alike(self.routing)
+        )
 
     def take(self, other: Trace, count: int, batch: int) -> None:
         """Add what ``other`` kept of the last ``count`` tokens of each of ``batch`` rows."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from types import UnionType
+from typing import get_args
 
 from variorum.spec.architecture import Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
@@ -407,7 +409,7 @@ def two_streams(model: Model) -> Found:
         yield "architecture.encoder.input.query_vector", f"{model.name} has no query vector"
 
 
-def heads(kind: type[Head], *names: str) -> Callable[[Model], Found]:
+def heads(kind: type[Head] | UnionType, *names: str) -> Callable[[Model], Found]:
     """A test for models that have none of the heads ``names``, or have it of another kind."""
 
     def broken(model: Model) -> Found:
@@ -417,7 +419,8 @@ def heads(kind: type[Head], *names: str) -> Callable[[Model], Found]:
             yield "architecture.heads", f"{model.name} has no {' or '.join(names)} head (it has {has})"
         for name, head in held.items():
             if not isinstance(head, kind):
-                yield f"architecture.heads.{name}", f"a {type(head).__name__} in the place of a {kind.__name__}"
+                wanted = " or ".join(one.__name__ for one in get_args(kind) or (kind,))
+                yield f"architecture.heads.{name}", f"a {type(head).__name__} in the place of a {wanted}"
 
     return broken
 

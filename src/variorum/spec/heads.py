@@ -54,6 +54,19 @@ class EnhancedMaskDecoder(VocabularyHead):
 
 
 @part
+class AdaptiveSoftmax(Part):
+    """Log-probabilities of words that the input sorts into clusters: of a cluster, then of a word in it.
+
+    ``tie`` names the clustered table whose rows are the output vectors too (``None``: own tables); of the projections,
+    those of the clusters ``tied_projections`` are the input's. A loss is given without scores: it looks only at the
+    clusters that it needs.
+    """
+
+    tie: str | None = seen(by="load", default=None)
+    tied_projections: tuple[int, ...] = seen(by="load", default=())
+
+
+@part
 class FirstToken(Part):
     """The first real token of a text is global where nobody says otherwise."""
 
@@ -107,7 +120,7 @@ class TokenHead(Part):
     dropout: float = seen(by="training", default=0.1)
 
 
-Head = VocabularyHead | SequenceHead | TokenHead
+Head = VocabularyHead | AdaptiveSoftmax | SequenceHead | TokenHead
 HEAD_NAMES = (
     "masked_lm",
     "permutation_lm",

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence
 from variorum.spec.architecture import Architecture, Layer, Layout, Stack
 from variorum.spec.attention import AnyAttention, GlobalLocalAttention, LatentAttention
 from variorum.spec.feedforward import MLP, AnyFeedForward, Experts, GatedMLP, SigmoidRouter
-from variorum.spec.heads import EnhancedMaskDecoder, Head, SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.heads import (
+    AdaptiveSoftmax,
+    EnhancedMaskDecoder,
+    Head,
+    SequenceHead,
+    TokenHead,
+    Transform,
+    VocabularyHead,
+)
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.norms import LayerNorm, Norm
 from variorum.spec.positions import Disentangled, Learned, RecurrentRelative, RelativeBuckets
@@ -95,17 +103,27 @@ def _input(inputs: AnyInput, width: int) -> Tensors:
 
 def _token_input(inputs: TokenInput, width: int) -> Tensors:
     rank = inputs.rank or width
-    if inputs.tie is None:
+    if inputs.clusters is not None:
+        yield from _under("table", _clusters(inputs, width))
+        rank = width
+    elif inputs.tie is None:
         yield "table.weight", (inputs.vocab, rank)
     if isinstance(inputs.positions, Learned):
         yield "positions.weight", (inputs.positions.rows, rank)
     if inputs.segments:
         yield "segments.weight", (inputs.segments, rank)
     yield from _under("norm", _norm(inputs.norm, rank))
-    if inputs.rank is not None:
+    if inputs.rank is not None and inputs.clusters is None:
         yield from _under("project", _linear(rank, width, True))
     if inputs.query_vector:
         yield "query_vector", (width,)
+
+
+def _clusters(inputs: TokenInput, width: int) -> Tensors:
+    assert inputs.clusters is not None
+    for index, (rows, rank) in enumerate(inputs.clusters.tables(inputs.vocab, inputs.rank or width)):
+        yield f"tables.{index}.weight", (rows, rank)
+        yield f"projects.{index}.weight", (width, rank)
 
 
 def _shared_positions(stack: Stack, width: int) -> Tensors:
@@ -211,7 +229,31 @@ def _transform(transform: Transform | None, width: int) -> Tensors:
         yield from _under("transform.norm", _norm(transform.norm, out))
 
 
+def tied(head: Head, stack: Stack) -> dict[str, str]:
+    """What a head borrows: its own name for a tensor -> the canonical name of its owner."""
+    if isinstance(head, VocabularyHead) and head.tie is not None:
+        return {"project.weight": f"{head.tie}.weight"}
+    clusters = getattr(stack.input, "clusters", None)
+    if not isinstance(head, AdaptiveSoftmax) or head.tie is None or clusters is None:
+        return {}
+    tables = {f"tables.{index}.weight" for index in range(len(clusters.cutoffs) + 1)}
+    projects = {f"projects.{index}.weight" for index in head.tied_projections}
+    return {name: f"{head.tie}.{name}" for name in sorted(tables | projects)}
+
+
+def _adaptive(head: AdaptiveSoftmax, arch: Architecture) -> Tensors:
+    words, borrowed = arch.main.tokens, tied(head, arch.main)
+    yield from ((name, shape) for name, shape in _clusters(words, arch.width) if name not in borrowed)
+    assert words.clusters is not None
+    for index, (rows, _) in enumerate(words.clusters.tables(words.vocab, arch.width)):
+        yield f"tables.{index}.bias", (rows,)
+    yield from _under("clusters", _linear(words.rank or arch.width, len(words.clusters.cutoffs), True))
+
+
 def _head(head: Head, arch: Architecture) -> Tensors:
+    if isinstance(head, AdaptiveSoftmax):
+        yield from _adaptive(head, arch)
+        return
     yield from _transform(head.transform, arch.width)
     width = head.transform.width or arch.width if head.transform else arch.width
     if isinstance(head, EnhancedMaskDecoder):
@@ -228,4 +270,4 @@ def _head(head: Head, arch: Architecture) -> Tensors:
         yield from _under("project", _linear(width, head.labels, head.bias))
 
 
-__all__ = ["Shape", "constants", "feedforward_tensors", "tensors", "wants_pooler"]
+__all__ = ["Shape", "constants", "feedforward_tensors", "tensors", "tied", "wants_pooler"]

@@ -14,10 +14,11 @@ from typing import Literal
 from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
 from variorum.spec import checks_long as long
-from variorum.spec.heads import HEAD_NAMES, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import HEAD_NAMES, AdaptiveSoftmax, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.model import Model
 
 BUILD = "build"
+WORDS = VocabularyHead | AdaptiveSoftmax
 PAIRS = ("next_sentence", "sentence_order")
 REWRITES = ("span_corruption", "infilling", "gap_sentences", "text_to_text")
 OBJECTIVES = (
@@ -111,6 +112,12 @@ RULES = (
            "use it in a bidirectional stack without memory", long.global_attention),
     _build("global-tokens", "only layers of global and local attention tell tokens apart",
            "set block.attention to GlobalLocalAttention, or the head's global_tokens to None", long.global_tokens),
+    _build("memory-alone", "a memory is what earlier segments of the same text left, and only one stack reads such",
+           "leave the memory out beside an encoder", long.memory_alone),
+    _build("clusters", "a cluster is a run of ids, and each is narrower than the one before",
+           "give rising cutoffs below the vocabulary, and a rank that divide goes into as often", long.clusters),
+    _build("adaptive-softmax", "it chooses a cluster of the input's words, then a word of it",
+           "give the input clusters and tie to them, or take a VocabularyHead", long.adaptive),
     _build("decoder-mask", "a decoder that saw the next token would only copy it", "set its mask to causal",
            c.decoders),
     _build("cross-attention", "cross-attention reads an encoder, and nothing else joins the two stacks",
@@ -148,9 +155,9 @@ RULES = (
          " positions act inside attention",
          "take xlnet, or set positions to RecurrentRelative and input.query_vector", c.two_streams),
     Rule("word-head", ("generate",), "words are chosen by a head over the vocabulary", "add causal_lm or seq2seq_lm",
-         c.heads(VocabularyHead, "causal_lm", "seq2seq_lm"), about_head=True),
+         c.heads(WORDS, "causal_lm", "seq2seq_lm"), about_head=True),
     Rule("soft-targets", ("distillation",), "the student imitates the teacher's distribution over the vocabulary",
-         "add masked_lm or causal_lm", c.heads(VocabularyHead, "masked_lm", "causal_lm", "seq2seq_lm"),
+         "add masked_lm or causal_lm", c.heads(WORDS, "masked_lm", "causal_lm", "seq2seq_lm"),
          about_head=True),
     Rule("one-label", ("replaced_token",), "every token is judged original or replaced by one number",
          "add a TokenHead with labels=1 as heads.replaced_token", c.one_label, about_head=True),
@@ -160,10 +167,10 @@ RULES = (
         Rule(f"head-{name.replace('_', '-')}", uses, "the model has no such head",
              f"choose another, or add heads.{name}", c.heads(kinds, name), about_head=True)
         for name, uses, kinds in (
-            ("masked_lm", ("fill_mask", "masked_lm"), VocabularyHead),
-            ("causal_lm", ("causal_lm",), VocabularyHead),
-            ("permutation_lm", ("permutation_lm",), VocabularyHead),
-            ("seq2seq_lm", (*REWRITES, "seq2seq_lm"), VocabularyHead),
+            ("masked_lm", ("fill_mask", "masked_lm"), WORDS),
+            ("causal_lm", ("causal_lm",), WORDS),
+            ("permutation_lm", ("permutation_lm",), WORDS),
+            ("seq2seq_lm", (*REWRITES, "seq2seq_lm"), WORDS),
             ("sequence_classification", ("sequence_classification",), SequenceHead),
             ("multiple_choice", ("multiple_choice",), SequenceHead),
             ("image_classification", ("image_classification",), SequenceHead),

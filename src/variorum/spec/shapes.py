@@ -14,7 +14,7 @@ from typing import NamedTuple
 from variorum.spec.architecture import Architecture, Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import MLP, Experts, GatedMLP
-from variorum.spec.heads import Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import AdaptiveSoftmax, EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.norms import Norm
@@ -189,13 +189,19 @@ def _token_input(at: str, inputs: TokenInput, scene: Scene) -> Rows:
     # One row of positions serves the batch, unless a row's own padding moves them.
     counted = isinstance(inputs.positions, Learned) and inputs.positions.count == "ids"
     once = (scene.batch if counted else ONE, scene.tokens, rank)
+    if inputs.clusters is not None:
+        rank, stream, once = scene.width, (*scene.lead, scene.width), (*once[:2], scene.width)
+        for index, (_, inner) in enumerate(inputs.clusters.tables(inputs.vocab, inputs.rank or scene.width.size)):
+            axis = Axis(f"R/{inputs.clusters.divide}^{index}", inner)
+            yield Named(f"{at}.table.tables.{index}", (*scene.lead, axis))
+            yield _linear(f"{at}.table.projects.{index}", scene.lead, axis, scene.width)
     yield Named(f"{at}.table", stream)
     if inputs.segments:
         yield Named(f"{at}.segments", once)
     if isinstance(inputs.positions, Learned):
         yield Named(f"{at}.positions", once)
     yield from _norm(f"{at}.norm", inputs.norm, stream)
-    if inputs.rank is not None:
+    if inputs.rank is not None and inputs.clusters is None:
         yield _linear(f"{at}.project", scene.lead, rank, scene.width)
     yield Named(at, (*scene.lead, scene.width), written=False)
 
@@ -356,9 +362,38 @@ def _experts(at: str, ff: Experts, scene: Scene) -> Rows:
         yield _linear(f"{at}.shared_gate", (tokens,), scene.width, ONE)
 
 
+def _again(at: str, head: EnhancedMaskDecoder, stack: Stack, scene: Scene) -> Rows:
+    """The position vectors, and the last layer as often as it runs once more."""
+    yield Named(f"{at}.positions", (ONE, scene.tokens, scene.width))
+    last = stack.depth - 1
+    for _ in range(head.steps):
+        yield from _layer(f"encoder.layers.{last}", stack.layer(last), scene, None, stack.mask)
+    yield from _norm("encoder.final_norm", stack.final_norm, (*scene.lead, scene.width))
+
+
+def _adaptive(at: str, words: TokenInput, scene: Scene) -> Rows:
+    """Every cluster's words scored, and the clusters; they are made one after another, and put together at last."""
+    assert words.clusters is not None
+    tables = words.clusters.tables(words.vocab, words.rank or scene.width.size)
+    for index, (rows, inner) in enumerate(tables):
+        axis = Axis(f"R/{words.clusters.divide}^{index}", inner)
+        yield _linear(f"{at}.inner.{index}", scene.lead, scene.width, axis, module=False)
+        yield _linear(f"{at}.tables.{index}", scene.lead, axis, Axis(f"V_{index}", rows))
+        if index == 0:
+            yield _linear(f"{at}.clusters", scene.lead, axis, Axis("clusters", len(tables) - 1))
+    yield Named(at, (*scene.lead, Axis("V", words.vocab)))
+
+
 def _head(at: str, head: Head, arch: Architecture, scene: Scene) -> Rows:
+    if isinstance(head, AdaptiveSoftmax):
+        yield from _adaptive(at, arch.main.tokens, scene)
+        return
     lead: tuple[Axis, ...] = (scene.batch,) if isinstance(head, SequenceHead) else scene.lead
     width = scene.width
+    if isinstance(head, EnhancedMaskDecoder):
+        yield from _again(at, head, arch.main, scene)
+    if isinstance(head, TokenHead) and head.context is not None:
+        yield Named(f"{at}.context", (*scene.lead, width))
     if head.transform is not None:
         out = width if head.transform.width is None else Axis("D_h", head.transform.width)
         yield _linear(f"{at}.transform.dense", lead, width, out)

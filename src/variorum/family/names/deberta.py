@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from variorum.family.deberta import DEBERTA, DEBERTA_V2
+from variorum.family.deberta import DEBERTA, DEBERTA_V2, DEBERTA_V3
 from variorum.family.names.bert import (
     CLASSIFIERS,
     EMBEDDINGS,
     EPS,
     LAYER,
+    MLM,
     POSITION_IDS,
     SEGMENTS,
     E,
@@ -21,11 +23,13 @@ from variorum.family.names.bert import (
 )
 from variorum.family.names.common import head_width
 from variorum.spec.architecture import Convolution
-from variorum.spec.dialect import ACTIVATION, Dialect, Key, fused, same
+from variorum.spec.dialect import ACTIVATION, Dialect, Drop, Key, fused, same
+from variorum.spec.heads import EnhancedMaskDecoder, VocabularyHead
 from variorum.spec.model import Model
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Disentangled, Learned
 
+Read = Callable[[Mapping[str, Any], Model], Mapping[str, object]]
 _KEYS = tuple(key for key in encoder_keys() if key.config != "max_position_embeddings")
 _POOLED = ("architecture.heads.sequence_classification", "architecture.heads.multiple_choice")
 _KEYS += (
@@ -100,6 +104,11 @@ def _write(model: Model) -> dict[str, object]:
         "pooler_hidden_size": model.architecture.width,
         "cls_dropout": getattr(model.architecture.heads.get("sequence_classification"), "dropout", None),
     }
+    head = model.architecture.heads.get("masked_lm")
+    if isinstance(head, EnhancedMaskDecoder):
+        config["max_position_embeddings"] = head.rows
+    else:
+        config["legacy"] = True
     if isinstance(learned, Learned):
         config["max_position_embeddings"] = learned.rows
     if isinstance(positions, Disentangled):
@@ -124,10 +133,35 @@ def _write_v2(model: Model) -> dict[str, object]:
     return config
 
 
+def _plain(read: Read) -> Read:
+    """What a class of the published library computes, which leaves the enhanced mask decoder out."""
+
+    def values(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+        head = model.architecture.heads["masked_lm"]
+        kept = {field.name: getattr(head, field.name) for field in dataclasses.fields(VocabularyHead)}
+        return {**read(config, model), MLM: VocabularyHead(**kept)}
+
+    return values
+
+
+def _enhanced(read: Read) -> Read:
+    """What the authors' own code computes: positions in the input, or in an enhanced mask decoder."""
+
+    def values(config: Mapping[str, Any], model: Model) -> Mapping[str, object]:
+        if config.get("position_biased_input", True):
+            return _plain(read)(config, model)
+        return {**read(config, model), f"{MLM}.rows": config.get("max_position_embeddings", 512)}
+
+    return values
+
+
 _HEADS = (
     same("pooler.dense", "heads.sequence_classification.transform.dense"),
     same("pooler.dense", "heads.multiple_choice.transform.dense"),
     *CLASSIFIERS,
+    same("mask_predictions.LayerNorm", "heads.replaced_token.context"),
+    same("mask_predictions.dense", "heads.replaced_token.transform.dense"),
+    same("mask_predictions.classifier", "heads.replaced_token.project"),
 )
 _LEGACY = (
     same("cls.predictions.transform.dense", "heads.masked_lm.transform.dense"),
@@ -139,11 +173,16 @@ _CURRENT = (
     same("lm_predictions.lm_head.dense", "heads.masked_lm.transform.dense"),
     same("lm_predictions.lm_head.LayerNorm", "heads.masked_lm.transform.norm"),
     same("lm_predictions.lm_head.bias", "heads.masked_lm.project.bias"),
+    same("deberta.embeddings.position_embeddings", "heads.masked_lm.positions"),
     *_HEADS,
 )
 _SELF = f"{L}.attention"
 _AROUND = {ours: theirs for ours, theirs in LAYER.items() if ".self." not in theirs}
 _RELATIVE = same("encoder.rel_embeddings", "encoder.positions.table")
+#: Classes of the authors' code (github.com/microsoft/DeBERTa).
+_THEIRS = {"MaskedLanguageModel": ("masked_lm",), "ReplacedTokenDetectionModel": ("replaced_token",)}
+_DECODER = Drop(r"deberta\.embeddings\.position_embeddings\..+|(lm|mask)_predictions\..+",
+                "belongs to the authors' pretraining heads")  # fmt: skip
 _DUPLICATES = {
     "cls.predictions.decoder.weight": "encoder.input.table.weight",
     "cls.predictions.decoder.bias": "heads.masked_lm.project.bias",
@@ -168,9 +207,9 @@ DEBERTA_NAMES = Dialect(
     heads=_LEGACY,
     classes=classes("Deberta"),
     required={"talking_head": False},
-    read=_read_v1,
+    read=_plain(_read_v1),
     write=_write,
-    drops=(POSITION_IDS,),
+    drops=(POSITION_IDS, _DECODER),
     duplicates=_DUPLICATES,
     choose=lambda config: _of(config, "deberta"),
 )  # fmt: skip
@@ -192,18 +231,28 @@ DEBERTA_V2_NAMES = DEBERTA_NAMES.but(
         same("encoder.conv.LayerNorm", "encoder.inserts.0.norm"),
     ),
     classes=classes("DebertaV2"),
-    read=_read_v2,
+    read=_plain(_read_v2),
     write=_write_v2,
     choose=lambda config: _of(config, "deberta-v2"),
 )
 
 
 def _of(config: Mapping[str, Any], kind: str) -> Dialect:
-    """Releases that say ``legacy: false`` name their masked-LM head otherwise."""
-    dialect = DEBERTA_NAMES if kind == "deberta" else DEBERTA_V2_NAMES
+    """The authors' files name no class of the library, or one of theirs; the library's own say which head is meant."""
+    dialect, read = (DEBERTA_NAMES, _read_v1) if kind == "deberta" else (DEBERTA_V2_NAMES, _read_v2)
+    if kind == "deberta-v2" and not config.get("conv_kernel_size"):
+        dialect = dialect.but(base=DEBERTA_V3)
+    named = config.get("architectures") or list(_THEIRS)
+    if "legacy" not in config and named[0] in _THEIRS:
+        ours = {name: heads for name, heads in dialect.classes.items() if heads not in _THEIRS.values()}
+        return dialect.but(heads=_CURRENT, read=_enhanced(read), classes=ours | _THEIRS)
     if config.get("legacy", True):
         return dialect
-    return dialect.but(heads=_CURRENT, required={**dialect.required, "legacy": False})
+    return dialect.but(heads=_CURRENT, required={**dialect.required, "legacy": False}, write=_without_legacy(dialect))
+
+
+def _without_legacy(dialect: Dialect) -> Callable[[Model], Mapping[str, object]]:
+    return lambda model: {key: value for key, value in dialect.write(model).items() if key != "legacy"}
 
 
 DIALECTS = (DEBERTA_NAMES, DEBERTA_V2_NAMES)
