@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from torch import Tensor
 
 from variorum import builder, checkpoint, hub
-from variorum.inference import encode, generate
+from variorum.family.reference import architecture
+from variorum.inference import chat, encode, generate
 from variorum.model import Model as Core
 from variorum.spec.model import Model as Spec
 
@@ -18,21 +19,34 @@ class Model(Core):
     """An ``nn.Module`` that also writes, reads and saves. See :class:`variorum.model.Model` for its forward."""
 
     def generate(
-        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, max_new_tokens: int = 20
-    ) -> str | list[str] | list[list[int]]:
+        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, max_new_tokens: int = 20,
+        language: str | None = None,
+    ) -> str | list[str] | list[list[int]]:  # fmt: skip
         """Continue one text, several, or lists of ids, greedily; the answer has the prompt's form.
 
+        ``language`` is the token of the language to write in, for models that write several ("de_DE").
+
         Raises:
-            UsageError: the model cannot write.
+            UsageError: the model cannot write, or not in that language.
         """
+        given: dict[str, Any] = {"max_new_tokens": max_new_tokens}
         if isinstance(prompt, str):
-            return generate.write(self, [prompt], max_new_tokens=max_new_tokens)[0].text
+            return generate.write(self, [prompt], language=language, **given)[0].text
         if prompt and isinstance(prompt[0], str):
             texts = cast("Sequence[str]", prompt)
-            return [one.text for one in generate.write(self, texts, max_new_tokens=max_new_tokens)]
-        rows = cast("Sequence[Sequence[int]]", prompt)
-        ends = generate.end_ids(self)
-        return [one.ids for one in generate.generate(self, rows, max_new_tokens=max_new_tokens, end_ids=ends)]
+            return [one.text for one in generate.write(self, texts, language=language, **given)]
+        rows, ends = cast("Sequence[Sequence[int]]", prompt), generate.end_ids(self)
+        generate.require_decoder(self)
+        fixed = generate.forced(self, language)
+        return [one.ids for one in generate.generate(self, rows, end_ids=ends, fixed=fixed, **given)]
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], *, max_new_tokens: int = 256, **options: Any) -> str:
+        """The model's turn after ``messages``, by the checkpoint's chat template; see :mod:`variorum.inference.chat`.
+
+        Raises:
+            UsageError: no chat template, or a conversation that it refuses.
+        """
+        return chat.answer(self, messages, max_new_tokens=max_new_tokens, **options).text
 
     def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """Sentence vectors [N, D], pooled as the checkpoint says (by default the mean, L2-normalised)."""
@@ -71,6 +85,6 @@ def load(
     return cast(Model, checkpoint.load(reference, kind=Model, **options))
 
 
-def build(spec: Spec, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:
-    """A fresh model from a spec; see :func:`variorum.builder.build`."""
-    return cast(Model, builder.build(spec, head=head, seed=seed, kind=Model))
+def build(spec: Spec | str | Path, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:
+    """A fresh model from a spec, from its name or from a spec file; see :func:`variorum.builder.build`."""
+    return cast(Model, builder.build(architecture(spec), head=head, seed=seed, kind=Model))

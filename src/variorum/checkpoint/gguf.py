@@ -1,4 +1,4 @@
-"""A GGUF file as a model reference: its header as a config, its end tokens, how it pools; tensors are read elsewhere."""
+"""A GGUF file as a model reference: its header as a config, its end tokens, how it pools. It reads no weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Gguf:
         """What a ``generation_config.json`` would say: the tokens that begin and end a text."""
         declared = (self.metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
         tokens, kinds = (self.metadata.get(f"tokenizer.ggml.{name}") or [] for name in ("tokens", "token_type"))
-        turns = [i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=False)) if kind == CONTROL and token in TURN_ENDS]
+        pairs = zip(tokens, kinds, strict=False)
+        turns = [i for i, (token, kind) in enumerate(pairs) if kind == CONTROL and token in TURN_ENDS]
         ends = dict.fromkeys(id for id in (*declared, *turns) if type(id) is int)
         begin = self.metadata.get("tokenizer.ggml.bos_token_id")
         found = {"bos_token_id": begin, "eos_token_id": list(ends) or None}

@@ -47,7 +47,7 @@ class GgufTensors:
             storage = torch.UntypedStorage.from_file(str(path), shared=False, nbytes=path.stat().st_size)
         except (OSError, RuntimeError) as error:
             raise AccessError(f"cannot be mapped ({str(error).splitlines()[0][:160]})", where=str(path)) from None
-        self._bytes = torch.tensor([], dtype=torch.uint8).set_(storage)  # type: ignore[call-overload]
+        self._bytes = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[arg-type]
 
     def get(self, name: str) -> Tensor:
         """The tensor ``name``: a view of the file, or float32 where the file holds blocks.

@@ -195,7 +195,8 @@ def _sentencepiece(vocabulary: Vocabulary) -> dict[str, bytes]:
         pieces.append(_field(1, body))
     trainer = [_field(3, 2), _field(4, count), _field(35, int(BYTE in vocabulary.kinds))]
     for place, role in enumerate(("unk", "bos", "eos", "pad")):
-        id = vocabulary.roles.get(role, 0 if role == "unk" else None)
+        id = vocabulary.roles.get(role)
+        id = 0 if id is None and role == "unk" else id
         trainer.append(_field(40 + place, (1 << 64) - 1 if id is None else id))
         if id is not None:
             trainer.append(_field(45 + place, vocabulary.tokens[id].encode()))

@@ -79,9 +79,10 @@ def main(out: Path, inputs: list[Path]) -> int:
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             # torch's own message is a page; the line that names what was met is the one that matters.
-            named = next((line for line in lines if "GLOBAL" in line or "Unsupported" in line), lines[0] if lines else "")
+            telling = (line for line in lines if "GLOBAL" in line or "Unsupported" in line)
+            said = next(telling, lines[0] if lines else "")[:300]
             file = f"{path.name}: " if len(inputs) > 1 else ""
-            os.write(2, f"{file}{type(error).__name__}: {named[:300]}\n".encode(errors="replace"))
+            os.write(2, f"{file}{type(error).__name__}: {said}\n".encode(errors="replace"))
             return REFUSED
     return 0
 

@@ -92,16 +92,69 @@ def end_ids(model: Model) -> list[int]:
     return [] if named is None else [named] if isinstance(named, int) else list(named)
 
 
-def write(model: Model, texts: Sequence[str], *, max_new_tokens: int = 20) -> list[Text]:
-    """What the model writes after each text (an encoder-decoder: in answer to it).
+@dataclasses.dataclass(frozen=True)
+class Forced:
+    """Ids that a checkpoint fixes rather than chooses.
+
+    ``start`` is what a decoder beside an encoder reads before anything is written (``None``: the spec's). ``first`` is
+    written first; ``last`` is written where a row may write no more.
+    """
+
+    start: int | None = None
+    first: int | None = None
+    last: int | None = None
+
+
+CHOSEN = Forced()
+
+
+def forced(model: Model, language: str | None = None) -> Forced:
+    """What the generation config fixes, or the config where there is none; ``language`` is the token of the language.
+
+    Where the labels' own last token starts the decoder (mBART), that is the language; elsewhere (mBART-50) it is
+    written first.
 
     Raises:
-        UsageError: see :func:`generate`; or a model without a tokenizer.
+        UsageError: no encoder-decoder, a language that the tokenizer has no token for, or none where one is needed.
+    """
+    said = (model.origin.generation, model.origin.config) if model.origin else ({}, {})
+    start = said[0].get("decoder_start_token_id", said[1].get("decoder_start_token_id"))
+    first, last = ((said[0] or said[1]).get(f"forced_{end}_token_id") for end in ("bos", "eos"))
+    last = last[0] if isinstance(last, list) else last
+    if model.spec.architecture.encoder is None:
+        if language is not None:
+            raise UsageError(f"{model.spec.name} continues a text in its own language", remedy="leave language out")
+        return Forced(None, first, last)
+    named = model.spec.architecture.main.tokens.start_id == "last"
+    if language is not None:
+        code = tokenizer_of(model).token_to_id(language)
+        if code is None:
+            raise UsageError(f"the tokenizer has no token {language!r}", remedy="name a language as it does: de_DE")
+        start, first = (code, first) if named else (start, code)
+    if named and start is None:
+        raise UsageError(f"{model.spec.name} has to be told the language to write in", remedy="give one, as in de_DE")
+    return Forced(start, first, last)
+
+
+def write(
+    model: Model, texts: Sequence[str], *, max_new_tokens: int = 20, language: str | None = None
+) -> list[Text]:  # fmt: skip
+    """What the model writes after each text (an encoder-decoder: in answer to it).
+
+    Args:
+        model: a writer with its tokenizer.
+        texts: what to continue, or to answer.
+        max_new_tokens: at most so many.
+        language: the token of the language to write in, such as "de_DE"; see :func:`forced`.
+
+    Raises:
+        UsageError: see :func:`generate` and :func:`forced`; or a model without a tokenizer.
     """
     require_decoder(model)
     tokenizer = tokenizer_of(model)
     prompts = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
-    found = generate(model, prompts, max_new_tokens=max_new_tokens, end_ids=end_ids(model))
+    fixed = forced(model, language)
+    found = generate(model, prompts, max_new_tokens=max_new_tokens, end_ids=end_ids(model), fixed=fixed)
     rows = []
     for text, prompt, one in zip(texts, prompts, found, strict=True):
         names = [tokenizer.id_to_token(i) if i < tokenizer.vocab_size else SPARE for i in one.ids]
@@ -125,7 +178,7 @@ def continuation(tokenizer: Any, prompt: Sequence[int], new: Sequence[int]) -> s
 @torch.no_grad()
 def generate(
     model: Model, prompts: Sequence[Sequence[int]], *, max_new_tokens: int = 20, end_ids: Sequence[int] = (),
-    use_cache: bool = True,
+    use_cache: bool = True, fixed: Forced = CHOSEN,
 ) -> list[Written]:  # fmt: skip
     """The most likely continuation of each prompt, token by token; ties go to the lowest id.
 
@@ -133,7 +186,9 @@ def generate(
         prompts: B lists of ids (an encoder-decoder's source texts).
         max_new_tokens: at most so many, the end token included.
         end_ids: any of these ends its row; the others go on.
-        use_cache: False recomputes everything each step, with the same result.
+        use_cache: False recomputes everything each step, with the same result (a model with a memory and no window
+            then sees also what is older than its memory).
+        fixed: ids that are not chosen.
 
     Raises:
         UsageError: see :func:`require_decoder`; a prompt without tokens; or more tokens than the model takes.
@@ -145,12 +200,16 @@ def generate(
     ends = frozenset(end_ids)
     rows: list[list[tuple[int, float]]] = [[] for _ in prompts]
     done = [False] * len(prompts)
-    stepper = _steps(model, prompts, use_cache=use_cache)
+    stepper = _steps(model, prompts, use_cache=use_cache, start=fixed.start)
     chosen: Tensor | None = None
-    for _ in range(max_new_tokens):
+    for step in range(max_new_tokens):
         logits = next(stepper) if chosen is None else stepper.send(chosen)
         scores = logits.float().log_softmax(-1)
         chosen = scores.argmax(-1)
+        if step == 0 and fixed.first is not None:
+            chosen = torch.full_like(chosen, fixed.first)
+        elif step == max_new_tokens - 1 and fixed.last is not None:
+            chosen = torch.full_like(chosen, fixed.last)
         for row, token in enumerate(chosen.tolist()):
             if not done[row]:
                 rows[row].append((token, float(scores[row, token])))
@@ -160,7 +219,9 @@ def generate(
     return [Written([t for t, _ in row], [p for _, p in row], end) for row, end in zip(rows, done, strict=True)]
 
 
-def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -> Generator[Tensor, Tensor, None]:
+def _steps(
+    model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool, start: int | None
+) -> Generator[Tensor, Tensor, None]:
     """Yields next-token logits [B, V]; is sent the chosen tokens [B]."""
     device = next(model.parameters()).device
     ids, mask = _padded(prompts, device)
@@ -169,14 +230,19 @@ def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -
         raise UsageError("an empty prompt gives nothing to continue", remedy="give at least one token")
     cache = Cache(model.spec.architecture.main.depth) if use_cache else None
     if writes:
-        start = model.spec.architecture.main.tokens.start_id
-        written = torch.full((len(prompts), 1), start or 0, device=device)
+        own = model.spec.architecture.main.tokens.start_id
+        first = start if start is not None else own
+        if not isinstance(first, int):
+            raise UsageError(f"{model.spec.name} has to be told what to start with", remedy="give its language's id")
+        written = torch.full((len(prompts), 1), first, device=device)
         fresh = written
         while True:
             given = written if cache is None else fresh
             out = model(ids, attention_mask=mask, decoder_input_ids=given, cache=cache, logits_to_keep=1)
             fresh = (yield out.logits[:, -1])[:, None]
             written = torch.cat((written, fresh), 1)
+    if use_cache and model.spec.architecture.main.memory:
+        yield from _remembering(model, ids, mask)
     out = model(ids, attention_mask=mask, cache=cache, logits_to_keep=1)
     while True:
         fresh = (yield out.logits[:, -1])[:, None]
@@ -186,6 +252,17 @@ def _steps(model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool) -
             out = model(ids, attention_mask=mask, logits_to_keep=1)
         else:
             out = model(fresh, cache=cache, logits_to_keep=1)
+
+
+def _remembering(model: Model, ids: Tensor, mask: Tensor | None) -> Generator[Tensor, Tensor, None]:
+    """The same with a memory of hidden states in the place of a cache; what is older than it is forgotten."""
+    memory: list[Tensor] | None = None
+    while True:
+        out = model(ids, attention_mask=mask, memory=memory, logits_to_keep=1)
+        memory = out.memory
+        ids = (yield out.logits[:, -1])[:, None]
+        if mask is not None:
+            mask = torch.cat((mask, mask.new_ones(len(mask), 1)), 1)[:, -memory[0].shape[1] - 1 :]
 
 
 def _padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:

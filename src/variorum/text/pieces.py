@@ -9,7 +9,7 @@ or appended ids, clean-up before the model, special tokens. Which does what is :
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import sentencepiece
@@ -22,23 +22,29 @@ from .specials import Added
 
 # Appended to a serialised model, this sets normalizer_spec.add_dummy_prefix to false (later fields win).
 _NO_PREFIX = b"\x1a\x02\x18\x00"
+_USER_DEFINED = 4
+_AS_UNUSED = b"\x18\x05"  # a piece's type, UNUSED
 
 
 class PieceModel:
-    """A loaded ``.model`` file and the two facts about it that the library does not tell.
+    """A loaded ``.model`` file and the facts about it that the library does not tell.
 
     Attributes:
         algorithm: "unigram" or "bpe".
         dummy_prefix: whether a space is put before the text.
+        squeezes: whether runs of spaces become one, and spaces at the ends none.
+        charsmap: its compiled normalisation table, empty for none.
     """
 
     def __init__(self, data: bytes, where: str) -> None:
-        trainer, normalizer = _specs(data, where)
+        trainer, normalizer, charsmap = _specs(data, where)
         kind = trainer.get(3, 1)
         if kind not in (1, 2):
             raise DamagedFile(f"SentencePiece model type {kind} is neither unigram nor BPE", where=where)
         self.algorithm = "unigram" if kind == 1 else "bpe"
         self.dummy_prefix = bool(normalizer.get(3, 1))
+        self.squeezes = bool(normalizer.get(4, 1))
+        self.charsmap = charsmap
         self.data = data
         self.where = where
         self.processor = _load(data, where)
@@ -52,9 +58,19 @@ class PieceModel:
             id for id in range(self.size) if self.processor.IsControl(id) or self.processor.IsUnknown(id)
         )
 
-    def without_prefix(self) -> sentencepiece.SentencePieceProcessor:
+    @property
+    def has_bytes(self) -> bool:
+        """Whether bytes stand for characters that it does not know."""
+        return any(self.processor.IsByte(id) for id in range(self.size))
+
+    def without_prefix(self) -> PieceModel:
         """The same model that puts no space before the text."""
-        return _load(self.data + _NO_PREFIX, self.where) if self.dummy_prefix else self.processor
+        return PieceModel(self.data + _NO_PREFIX, self.where) if self.dummy_prefix else self
+
+    def unable_to_read(self, ids: Collection[int]) -> PieceModel:
+        """The same model that never makes these pieces of a text, of those that it takes out of any text."""
+        data = _without_cutting_out(self.data, ids, self.where)
+        return self if data == self.data else PieceModel(data, self.where)
 
 
 def _load(data: bytes, where: str) -> sentencepiece.SentencePieceProcessor:
@@ -63,16 +79,23 @@ def _load(data: bytes, where: str) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
-def _specs(data: bytes, where: str) -> tuple[dict[int, int], dict[int, int]]:
-    """Number-valued fields of the trainer and normaliser specs (sentencepiece_model.proto, fields 2 and 3)."""
+def _specs(data: bytes, where: str) -> tuple[dict[int, int], dict[int, int], bytes]:
+    """Number-valued fields of the trainer and normaliser specs (fields 2 and 3), and the latter's table (its field 2).
+
+    Field numbers are those of sentencepiece_model.proto.
+    """
     found: dict[int, dict[int, int]] = {2: {}, 3: {}}
+    charsmap = b""
     try:
         for number, value in _fields(data):
             if number in found and isinstance(value, bytes):
-                found[number] |= {inner: item for inner, item in _fields(value) if isinstance(item, int)}
+                fields = dict(_fields(value))
+                found[number] |= {inner: item for inner, item in fields.items() if isinstance(item, int)}
+                table = fields.get(2) if number == 3 else None
+                charsmap = table if isinstance(table, bytes) else charsmap
     except (IndexError, ValueError):
         raise DamagedFile("not a SentencePiece model (broken message)", where=where) from None
-    return found[2], found[3]
+    return found[2], found[3], charsmap
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -97,6 +120,40 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError(f"wire type {wire}")
     if place != end:
         raise ValueError("truncated")
+
+
+def _without_cutting_out(data: bytes, ids: Collection[int], where: str) -> bytes:
+    """The model with some of its USER_DEFINED pieces set to UNUSED (sentencepiece_model.proto, SentencePiece.Type)."""
+    out, place, id = bytearray(), 0, 0
+    try:
+        while place < len(data):
+            start = place
+            key, place = _varint(data, place)
+            length = 0
+            if key & 7 == 2:
+                length, place = _varint(data, place)
+            elif key & 7 == 0:
+                place = _varint(data, place)[1]
+            place += {1: 8, 2: length, 5: 4}.get(key & 7, 0)
+            field = data[start:place]
+            if key >> 3 == 1:
+                content = data[place - length : place]
+                if id in ids and dict(_fields(content)).get(3) == _USER_DEFINED:
+                    content += _AS_UNUSED  # a later field wins over the one before it
+                    field = bytes([10]) + _as_varint(len(content)) + content
+                id += 1
+            out += field
+    except (IndexError, ValueError):
+        raise DamagedFile("not a SentencePiece model (broken message)", where=where) from None
+    return bytes(out)
+
+
+def _as_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
@@ -136,7 +193,8 @@ class PieceEngine:
         prefix_after_special: bool = True,
     ) -> None:
         self._model = model
-        self._to_published = list(ids)
+        self._plain = model.unable_to_read([piece for piece, id in enumerate(ids) if id in special_ids])
+        self.ids: Sequence[int] = list(ids)
         self._to_piece = {published: piece for piece, published in enumerate(ids)}
         self.names: Sequence[str] = list(names)
         lookup: dict[str, int] = {}
@@ -144,18 +202,30 @@ class PieceEngine:
             lookup.setdefault(name, id)
         self.lookup: Mapping[str, int] = lookup
         self.special_ids = special_ids
-        self._clean = clean
+        self.clean = clean
         self._always = _Matcher([token for token in added if not token.special], lookup)
         self._all = _Matcher(list(added), lookup)
-        self._later = model.processor if prefix_after_special else model.without_prefix()
+        self._keeps_prefix = prefix_after_special
+        self._joining: dict[bool, PieceModel] = {}
 
     def encode(self, texts: Sequence[str], *, allow_special_text: bool) -> list[Pieces]:
         matcher = self._all if allow_special_text else self._always
+        model = self._model if allow_special_text else self._plain
         if not matcher:
-            return self._run(self._model.processor, list(texts))
-        return [self._joined(list(matcher.split(text))) for text in texts]
+            return self._run(model.processor, list(texts))
+        return [self._joined(list(matcher.split(text)), model) for text in texts]
 
-    def _joined(self, parts: list[tuple[int, int | str, int]]) -> Pieces:
+    def mixed(self, parts: Sequence[str | int]) -> list[int]:
+        """Ids of plain texts and of the special tokens between them, as if a text with both had been read."""
+        cut: list[tuple[int, int | str, int]] = []
+        for part in parts:
+            if isinstance(part, str) and self._always:
+                cut += self._always.split(part)
+            else:
+                cut.append((0, part, 0))
+        return self._joined(cut, self._plain)[0]
+
+    def _joined(self, parts: list[tuple[int, int | str, int]], model: PieceModel) -> Pieces:
         """Encode the stretches between added tokens and put everything in one line."""
         ids: list[int] = []
         offsets: list[Offset] = []
@@ -164,14 +234,22 @@ class PieceEngine:
                 ids.append(what)
                 offsets.append((start, end))
             elif what:
-                processor = self._later if number else self._model.processor
-                [(these, spans)] = self._run(processor, [what])
+                [(these, spans)] = self._run((self._later(model) if number else model).processor, [what])
                 ids += these
                 offsets += [(start + first, start + last) for first, last in spans]
         return ids, offsets
 
+    def _later(self, model: PieceModel) -> PieceModel:
+        """What reads the text after an added token."""
+        if self._keeps_prefix:
+            return model
+        plain = model is self._plain
+        if plain not in self._joining:
+            self._joining[plain] = model.without_prefix()
+        return self._joining[plain]
+
     def _run(self, processor: sentencepiece.SentencePieceProcessor, texts: list[str]) -> list[Pieces]:
-        aligned = [self._clean(text) for text in texts] if self._clean else None
+        aligned = [self.clean(text) for text in texts] if self.clean else None
         inputs = [item.text for item in aligned] if aligned else texts
         made = native(
             lambda: processor.Encode(inputs, return_type="offset_mapping", num_threads=1),
@@ -179,7 +257,7 @@ class PieceEngine:
             self._model.where,
             quiet=False,
         )
-        table = self._to_published
+        table = self.ids
         out: list[Pieces] = []
         for number, entry in enumerate(made):
             offsets: list[Offset] = entry["offsets"]

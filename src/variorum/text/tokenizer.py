@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from ..errors import AccessError, UsageError
-from .encoding import Batch, Encoding, Pieces, Side, Wrapper, pad, wrap
+from ..errors import AccessError, UsageError, nearest
+from .encoding import Batch, Encoding, Pieces, Side, Slot, Wrapper, pad, wrap
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
+Choices = Mapping[str, Mapping[str, int]]
 Kind = Literal["wordpiece", "byte_level_bpe", "bpe", "unigram", "word_level", "bytes"]
 
 
@@ -49,6 +50,9 @@ class Tokenizer:
         truncation_side: where over-long text is cut.
         pad_type_id: the segment of padding.
         model_max_length: the longest input the directory announces, in tokens, if it does.
+        choices: what may stand in the wrapper's places to choose for, by role ("language", "task"); see :meth:`choose`.
+        marks: ids that are dropped with the special tokens when decoding (Whisper's time stamps).
+        tidy: whether decoding takes the space before punctuation out (``clean_up_tokenization_spaces``).
     """
 
     kind: Kind
@@ -60,6 +64,9 @@ class Tokenizer:
     truncation_side: Side = "right"
     pad_type_id: int = 0
     model_max_length: int | None = None
+    choices: Choices = field(repr=False, default_factory=dict)
+    marks: frozenset[int] = field(repr=False, default=frozenset())
+    tidy: bool = False
 
     @property
     def vocab_size(self) -> int:
@@ -103,6 +110,26 @@ class Tokenizer:
     @property
     def eos_id(self) -> int | None:
         return self.special_id("eos")
+
+    def choose(self, **names: str) -> Tokenizer:
+        """The same tokenizer with another language (mBART, Whisper) or task (Whisper) in its wrapper.
+
+        Raises:
+            UsageError: it has no such place, or nothing of that name.
+        """
+        wanted: dict[str, int] = {}
+        for role, name in names.items():
+            known = self.choices.get(role)
+            if known is None:
+                raise UsageError(f"this tokenizer has no {role} to choose")
+            if name not in known:
+                raise UsageError(f"no {role} is called {name!r}", remedy=nearest(name, known) or f"{', '.join(known)}")
+            wanted[role] = known[name]
+
+        def put(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+            return tuple(replace(slot, id=wanted.get(slot.role, slot.id)) for slot in slots)
+
+        return replace(self, wrapper=Wrapper(single=put(self.wrapper.single), pair=put(self.wrapper.pair)))
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token's exact spelling, or None."""
@@ -185,13 +212,35 @@ class Tokenizer:
             multiple_of=multiple_of,
         )
 
+    def apply_chat_template(
+        self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool = True, add_generation_prompt: bool = False,
+        allow_special_text: bool = False, **variables: Any,
+    ) -> list[int] | str:  # fmt: skip
+        """A conversation by the checkpoint's chat template, as ids or as text; see :mod:`variorum.text.chat`.
+
+        Special tokens spelt out in a message are text unless ``allow_special_text``. ``variables`` go to the template.
+
+        Raises:
+            UsageError: no template, or a conversation that it refuses. DamagedFile: a template that fails.
+        """
+        from .chat import chat_ids, chat_text
+
+        if not tokenize:
+            return chat_text(self, messages, add_generation_prompt=add_generation_prompt, **variables)
+        return chat_ids(self, messages, add_generation_prompt=add_generation_prompt,
+                        allow_special_text=allow_special_text, **variables)  # fmt: skip
+
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """Text of ids; special tokens are left out unless asked for.
 
         Raises:
             UsageError: an id outside the vocabulary.
         """
-        return self.engine.decode(self._checked(ids), skip_special=skip_special)
+        checked = self._checked(ids)
+        if skip_special and self.marks:
+            checked = [id for id in checked if id not in self.marks]
+        text = self.engine.decode(checked, skip_special=skip_special)
+        return tidied(text) if self.tidy else text
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         checked = [operator.index(id) for id in ids]
@@ -217,6 +266,13 @@ class Tokenizer:
                 (directory / name).write_bytes(content)
         except OSError as error:
             raise AccessError(f"cannot write the tokenizer ({error.strerror})", where=str(directory)) from error
+
+
+def tidied(text: str) -> str:
+    """English without the space that stands before punctuation and shortened words after decoding, as released."""
+    for spaced in (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're"):
+        text = text.replace(spaced, spaced.strip())
+    return text
 
 
 def _check_text(text: object, where: str) -> None:
