@@ -15,7 +15,7 @@ FLOORS = (
     ("errors",),
     ("spec",),
     ("family",),
-    ("text", "parts", "hub"),
+    ("text", "parts", "audio", "hub"),
     ("attention",),
     ("model",),
     ("builder",),

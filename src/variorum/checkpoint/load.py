@@ -19,6 +19,7 @@ from variorum.checkpoint.source import Source, open_source, open_tensors
 from variorum.checkpoint.weights import Step, plan
 from variorum.errors import DamagedFile, UsageError, nearest
 from variorum.model import Model
+from variorum.parts.embeddings import keep_table
 from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
 from variorum.spec.inventory import constants
@@ -83,6 +84,9 @@ def load(
                     published=source.published, pooling=source.pooling)  # fmt: skip
     values = read_weights(spec, heads, origin, fresh_head=fresh_head)
     assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
+    for name, table in origin.tables.items():
+        path = dialect.tables[name.removeprefix(origin.prefix)]
+        keep_table(model.get_submodule(path.rpartition(".")[0]), _placed(table, dtype, device))
     model.origin, model.backend = origin, backend
     if tokenizer:
         model.tokenizer = _tokenizer(source, spec)

@@ -14,7 +14,7 @@ from variorum.spec.model import Model
 
 LINEAGES = (
     "bert", "modernbert", "deberta", "xlnet", "transformer", "t5", "bart", "gpt", "neox", "falcon", "bloom",
-    "palm", "gemma", "qwen", "deepseek", "vit", "whisper", "longformer",
+    "palm", "gemma", "qwen", "deepseek", "vit", "whisper", "longformer", "transfoxl",
 )  # fmt: skip
 CLOSED = {
     "gpt-4": "OpenAI has not disclosed its architecture",

@@ -10,7 +10,7 @@ from variorum.spec.model import Model
 
 FILES = (
     "bert", "modernbert", "deberta", "xlnet", "t5", "bart", "gpt", "neox", "falcon", "bloom", "llama",
-    "gemma", "qwen", "deepseek", "vit", "whisper", "longformer",
+    "gemma", "qwen", "deepseek", "vit", "whisper", "longformer", "transfoxl",
 )  # fmt: skip
 
 
