@@ -13,16 +13,18 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from variorum.face import build as build
     from variorum.face import load as load
-    from variorum.family import find as architecture
-    from variorum.spec.size import size as size
+    from variorum.family.reference import architecture as architecture
+    from variorum.family.reference import diff as diff
+    from variorum.family.reference import size as size
 
 _LAZY = {
-    "architecture": ("variorum.family", "find"),
-    "size": ("variorum.spec.size", "size"),
+    "architecture": ("variorum.family.reference", "architecture"),
+    "diff": ("variorum.family.reference", "diff"),
+    "size": ("variorum.family.reference", "size"),
     "build": ("variorum.face", "build"),
     "load": ("variorum.face", "load"),
 }
-__all__ = ["architecture", "build", "load", "size"]
+__all__ = ["architecture", "build", "diff", "load", "size"]
 
 
 def __getattr__(name: str) -> Any:

@@ -49,6 +49,8 @@ def locate(reference: str, *, revision: str | None = None, download: bool = Fals
                 kind = "directory" if path.is_dir() else "file"
                 raise UsageError(f"a {kind} has no revisions", where=reference, remedy="leave out --revision")
             return path
+        if path.suffix.lower() == ".toml":
+            raise _without_weights(reference)
         if single:
             raise NotFound("no such file", where=reference, remedy="check the path")
         if _looks_local(reference):
@@ -57,6 +59,17 @@ def locate(reference: str, *, revision: str | None = None, download: bool = Fals
     if download and not offline_by_environment():
         return fetched(repository, revision)
     return cached(repository, revision)
+
+
+def _without_weights(reference: str) -> UsageError:
+    """The refusal of a spec file where weights are needed, for the file's own faults first."""
+    from variorum.family.reference import read
+
+    return UsageError(
+        f"{read(reference).name} is a spec, and a spec has no weights",
+        where=reference,
+        remedy=f"train what variorum.build({reference!r}) makes, or name a directory that holds weights",
+    )
 
 
 def spec_named(name: str) -> Model | None:

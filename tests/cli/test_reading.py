@@ -20,6 +20,8 @@ PLAIN = [
     "diff bert gpt2 --context 512",
     "size llama-3-8b gpt2 --formulas bert",
     "size --fit 24GiB",
+    "size bert --set encoder.depth=2 --set width=3",
+    "show --set=encoder.depth=2 bert",
     "shapes bert --length 3 --target 2",
     "fill-mask bert text --top-k 3 --download",
     "fill-mask bert text --dtype float64 --device cpu --revision v1",

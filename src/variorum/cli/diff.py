@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 
 def command(
     a: str,
-    b: str,
+    b: str | None = None,
     *,
     context: int | None = None,
     dtype: str = "float16",
+    set: tuple[str, ...] = (),
 ) -> None:
     """Two models side by side: what differs, why, and what it costs.
 
     Args:
-        a: The model to start from.
-        b: The model to arrive at.
+        a: The model to start from: a model, a published size or a spec file.
+        b: The model to arrive at. If absent, the first is compared with itself as --set changes it, or with its own
+            ancestor.
         context: Tokens of the text that costs are told for; as many as both were trained on, if absent.
         dtype: The type of the cached numbers.
+        set: A change as path=value, such as encoder.block.attention.kv_heads=4; of the model to arrive at.
     """
-    before, after = resolve(a), resolve(b)
+    before, after = _pair(a, b, set)
     rows = before.diff(after)
     effects = consequences(before, after, context=context, dtype=dtype)
     changes = [_as_data(row) for row in rows]
@@ -42,6 +45,17 @@ def command(
         {"from": before.name, "to": after.name, "changes": changes, "consequences": effects},
         human="\n".join([*_apparatus(before, after, rows), "", *_costs(before, after, effects)]),
     )
+
+
+def _pair(a: str, b: str | None, set: tuple[str, ...]) -> tuple[Model, Model]:
+    from variorum.errors import UsageError
+
+    if b is not None or set:
+        return resolve(a), resolve(b or a, set)
+    after = resolve(a)
+    if after.ancestor is None:
+        raise UsageError(f"{a} has no ancestor to differ from", remedy="name a second model, or give --set path=value")
+    return after.ancestor, after
 
 
 def consequences(a: Model, b: Model, *, context: int | None, dtype: str) -> list[dict[str, Any]]:

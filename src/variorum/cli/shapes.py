@@ -18,21 +18,23 @@ def command(
     length: int | None = None,
     target: int | None = None,
     head: str = "published",
+    set: tuple[str, ...] = (),
 ) -> None:
     """Every named tensor of a forward pass with its axes.
 
     Args:
-        model: A model or a published size.
+        model: A model, a published size or a spec file.
         batch: Sequences.
         length: Tokens of each; as many as it was trained on, if absent.
         target: Tokens of the decoder's text in an encoder-decoder; as many as --length, if absent.
         head: A head to include, none, or published: the head that published counts include.
+        set: A change as path=value, such as encoder.block.attention.kv_heads=4.
     """
     from variorum.errors import UsageError
     from variorum.spec.shapes import forward
     from variorum.spec.size import checked_context, chosen_heads
 
-    spec = resolve(model)
+    spec = resolve(model, set)
     if batch < 1 or (target is not None and target < 1):
         raise UsageError("a batch and a text hold at least one", where="--batch" if batch < 1 else "--target")
     heads = chosen_heads(spec, head_choice(head))

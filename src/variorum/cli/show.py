@@ -22,19 +22,21 @@ def command(
     context: int | None = None,
     batch: int = 1,
     dtype: str = "float16",
+    set: tuple[str, ...] = (),
 ) -> None:
     """Everything a model is: its choices, trained tensors, run-time state.
 
     Args:
-        model: A model or a published size.
+        model: A model, a published size or a spec file.
         kind: What was decided before the run (config), what the run trains (learned), what lives during a run (state),
             or what it may be used for and why not for the rest (rules).
         head: A head to include, none, or published: the head that published counts include.
         context: Tokens of each sequence, for state; as many as it was trained on, if absent.
         batch: Sequences, for state.
         dtype: Of what lives during a run.
+        set: A change as path=value, such as encoder.block.attention.kv_heads=4.
     """
-    spec = resolve(model)
+    spec = resolve(model, set)
     if kind == "config":
         _config(spec)
     elif kind == "learned":

@@ -23,11 +23,12 @@ def command(
     head: str = "published",
     fit: str | None = None,
     formulas: bool = False,
+    set: tuple[str, ...] = (),
 ) -> None:
     """Parameters, FLOPs, cache and activations: exact, from the spec, with the formula of each term.
 
     Args:
-        models: One model for its full account, several for a table.
+        models: One model for its full account, several for a table; each a model, a published size or a spec file.
         context: Tokens of each sequence; as many as it was trained on, if absent.
         batch: Sequences; 1 if absent.
         dtype: Of weights, cache and activations: float64, float32, float16, bfloat16 or int8.
@@ -35,10 +36,11 @@ def command(
         fit: A memory such as 24GiB: the longest context that it holds with weights and cache alone, or the largest
             batch for a given --context.
         formulas: Every term with its formula.
+        set: A change as path=value, such as encoder.block.attention.kv_heads=4; of every model named.
     """
     if not models:
         raise UsageError("no model is named", remedy="see variorum tree for those known")
-    specs = [resolve(name) for name in models]
+    specs = [resolve(name, set) for name in models]
     if fit is not None:
         _fits(specs, fit, head_choice(head), context, batch, dtype)
         return

@@ -22,14 +22,23 @@ NOTHING = "–"
 _LAYER = re.compile(r"(\w+\.layers\.\d+)(?=\.|$)")
 
 
-def resolve(name: str) -> Model:
-    """The spec that ``name`` refers to: a model, a published size, a directory or a GGUF file.
+def resolve(name: str, set: Sequence[str] = ()) -> Model:
+    """The spec that ``name`` refers to: a model, a published size, a spec file, a directory or a GGUF file.
+
+    Args:
+        name: the reference.
+        set: changes to it, each ``path=value``.
 
     Raises:
-        NotFound: nothing has this name, or nothing is at this path. Further kinds: what is there cannot be read.
+        NotFound: nothing has this name, or nothing is at this path. Further kinds: what is there cannot be read, or
+            what would come out breaks a rule.
     """
     from variorum.family import find
 
+    if set or name.lower().endswith(".toml"):
+        from variorum.family.reference import changed, read
+
+        return changed(resolve(name), set) if set else read(name)
     if name.lower().endswith(".gguf") or os.sep in name:
         from variorum.checkpoint.source import read_spec
         from variorum.hub import locate

@@ -17,14 +17,18 @@ def command(name: str | None = None, *, relieves: str | None = None) -> None:
     """The family tree: who descends from whom, and by which change.
 
     Args:
-        name: A model: its ancestors and descendants, with the changes that made it. All models, if absent.
+        name: A model, a published size or a spec file: its ancestors and descendants, with the changes that made it.
+            All models, if absent.
         relieves: A pressure such as kv-memory: the changes that answer it, with their reasons.
     """
     from variorum.family import models
 
     known = models()
-    chosen = known[family_name(resolve(name))] if name else None
+    spec = resolve(name) if name else None
+    chosen = known.get(family_name(spec), spec) if spec else None
     kin = [model for model in known.values() if chosen is None or _kin(model, chosen)]
+    if chosen is not None and chosen.name not in known:
+        kin = list(chosen.lineage)  # the family does not know it, but it knows where it comes from
     if relieves is not None:
         _answers(kin, relieves)
         return
