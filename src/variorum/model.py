@@ -13,9 +13,10 @@ from variorum.attention.cache import Cache
 from variorum.attention.stack import Stack
 from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
-from variorum.parts.experts import balance_loss
 from variorum.parts.clusters import AdaptiveSoftmax
+from variorum.parts.experts import balance_loss
 from variorum.parts.heads import (
+    EmbeddingHead,
     EnhancedMaskDecoder,
     Pooler,
     SequenceHead,
@@ -170,6 +171,8 @@ class Model(nn.Module):
                      global_attention_mask=global_attention_mask,
                      input_ids=input_ids, input_features=input_features, pixel_values=pixel_values)  # fmt: skip
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
+        if cache is not None and arch.main.memory:
+            raise UsageError(f"{self.spec.name} remembers states, not keys", remedy="give memory in place of cache")
         trace = self._trace(output_hidden_states, output_attentions, labels)
         encoded: Tensor | None = None
         memory_out = None
@@ -226,6 +229,8 @@ class Model(nn.Module):
                 end = head.spec.end_id if head.spec.take == "end" else None
                 scores = head(x, new.q_order if end is None else at_ends(ids, end, new.q_order), out.pooled)
                 out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
+            elif isinstance(head, EmbeddingHead):
+                out.logits_by_head[name] = head(x, new.q_order)
             elif isinstance(head, TokenHead):
                 logits = head(x, new.q_order)[:, -keep:]
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits

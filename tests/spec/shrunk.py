@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from variorum.family import models
-from variorum.spec.inputs import MelInput, PatchInput, TokenInput
+from variorum.spec.inputs import Clusters, MelInput, PatchInput, TokenInput
 from variorum.spec.model import Model
 
 WIDTH, VOCAB, ROWS = 32, 50, 64
@@ -21,9 +21,9 @@ def shrunk(model: Model, depth: int = 6) -> Model:
     values: dict[str, object] = {"architecture.width": WIDTH}
     for name, stack in architecture.stacks.items():
         root = f"architecture.{name}"
-        values |= {f"{root}.depth": depth}
+        values |= {f"{root}.depth": depth} | ({f"{root}.memory": 7} if stack.memory else {})
         values |= {f"{root}.input.{path}": value for path, value in _input(stack.input).items()}
-        if getattr(stack.input, "rank", None):
+        if getattr(stack.input, "rank", None) and "masked_lm" in architecture.heads:
             values["architecture.heads.masked_lm.transform.width"] = 16
         values |= {f"{root}.block.{path}": value for path, value in _block(model, name).items()}
     return model.set(values)
@@ -39,6 +39,8 @@ def _input(source: TokenInput | PatchInput | MelInput) -> dict[str, object]:
         values["pad_id"] = min(source.pad_id, 5)
     if source.rank:
         values["rank"] = 16
+    if source.clusters:
+        values["clusters"] = Clusters(cutoffs=(12, 25, 40), divide=2)
     return values | {"vocab": VOCAB}
 
 

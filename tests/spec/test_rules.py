@@ -10,8 +10,15 @@ from variorum.errors import UsageError
 from variorum.family import find, models
 from variorum.spec.architecture import At, Convolution, Pooler, Sharing
 from variorum.spec.attention import GlobalLocalAttention
-from variorum.spec.heads import EnhancedMaskDecoder, FirstToken, SequenceHead, TokenHead, VocabularyHead
-from variorum.spec.inputs import PatchInput
+from variorum.spec.heads import (
+    AdaptiveSoftmax,
+    EnhancedMaskDecoder,
+    FirstToken,
+    SequenceHead,
+    TokenHead,
+    VocabularyHead,
+)
+from variorum.spec.inputs import Clusters, PatchInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.norms import LayerNorm
@@ -74,6 +81,19 @@ BROKEN = [
      "build"),
     ("global-tokens", "bert", {"architecture.heads.sequence_classification.global_tokens": FirstToken()}, "build"),
     ("global-tokens", "longformer", {"architecture.heads.question_answering.global_tokens.separator": 50_265}, "build"),
+    ("memory-alone", "gpt2", {f"{DECODER}.first_memory": "zeros"}, "build"),
+    ("memory-alone", "t5", {f"{DECODER}.memory": 8, f"{DECODER}.positions": RecurrentRelative()}, "build"),
+    ("clusters", "transformer-xl", {f"{DECODER}.input.clusters.cutoffs": (40_000, 20_000)}, "build"),
+    ("clusters", "transformer-xl", {f"{DECODER}.input.clusters.cutoffs": ()}, "build"),
+    ("clusters", "transformer-xl", {f"{DECODER}.input.vocab": 200_000}, "build"),
+    ("clusters", "transformer-xl", {f"{DECODER}.input.rank": 63}, "build"),
+    ("clusters", "gpt2", {f"{DECODER}.input.clusters": Clusters(cutoffs=(20_000,))}, "build"),
+    ("clusters", "t5", {f"{DECODER}.input.clusters": Clusters(cutoffs=(20_000,))}, "build"),
+    ("adaptive-softmax", "gpt2", {"architecture.heads.causal_lm": AdaptiveSoftmax()}, "build"),
+    ("adaptive-softmax", "transformer-xl", {"architecture.heads.causal_lm.tie": None}, "build"),
+    ("adaptive-softmax", "transformer-xl", {"architecture.heads.causal_lm.tie": "encoder.input.table"}, "build"),
+    ("adaptive-softmax", "transformer-xl", {"architecture.heads.causal_lm.tied_projections": (4,)}, "build"),
+    ("adaptive-softmax", "transformer-xl", {"objective.label_smoothing": 0.1}, "build"),
     ("decoder-mask", "gpt2", {f"{DECODER}.mask": "bidirectional"}, "build"),
     ("cross-attention", "t5", {ENCODER: None}, "build"),
     ("cross-attention", "t5", {f"{DECODER}.block.cross": None}, "build"),

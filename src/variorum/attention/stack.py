@@ -82,6 +82,8 @@ class Stack(nn.Module):
         real = new.q_order >= 0 if new.padded else None
         x = embedded = self.input(vectors, new.q_positions, segments, real)
         where = new if cache is None else cache.extend(new)
+        if memory is None and self.spec.first_memory == "zeros":
+            memory = [x.new_zeros(len(x), self.spec.memory, x.shape[-1])] * self.spec.depth
         if memory is not None:
             where = new = _after_memory(new, memory[0].shape[1], memory_order)
             query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1], memory_order))

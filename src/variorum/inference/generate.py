@@ -242,7 +242,7 @@ def _steps(
             fresh = (yield out.logits[:, -1])[:, None]
             written = torch.cat((written, fresh), 1)
     if use_cache and model.spec.architecture.main.memory:
-        yield from _remembering(model, ids, mask)
+        yield from _remembering(model, prompts)
     out = model(ids, attention_mask=mask, cache=cache, logits_to_keep=1)
     while True:
         fresh = (yield out.logits[:, -1])[:, None]
@@ -254,15 +254,24 @@ def _steps(
             out = model(fresh, cache=cache, logits_to_keep=1)
 
 
-def _remembering(model: Model, ids: Tensor, mask: Tensor | None) -> Generator[Tensor, Tensor, None]:
-    """The same with a memory of hidden states in the place of a cache; what is older than it is forgotten."""
-    memory: list[Tensor] | None = None
+def _remembering(model: Model, prompts: Sequence[Sequence[int]]) -> Generator[Tensor, Tensor, None]:
+    """The same with a memory of hidden states in the place of a cache: what is older than it is forgotten.
+
+    Prompts of one length run together, since padding would take room in the memory.
+    """
+    device = next(model.parameters()).device
+    rows = [[i for i, prompt in enumerate(prompts) if len(prompt) == n] for n in sorted({len(p) for p in prompts})]
+    fresh = [torch.tensor([list(prompts[i]) for i in group], device=device) for group in rows]
+    memories: list[list[Tensor] | None] = [None] * len(rows)
+    order = torch.tensor([i for group in rows for i in group], device=device).argsort()
     while True:
-        out = model(ids, attention_mask=mask, memory=memory, logits_to_keep=1)
-        memory = out.memory
-        ids = (yield out.logits[:, -1])[:, None]
-        if mask is not None:
-            mask = torch.cat((mask, mask.new_ones(len(mask), 1)), 1)[:, -memory[0].shape[1] - 1 :]
+        last = []
+        for number, ids in enumerate(fresh):
+            out = model(ids, memory=memories[number], logits_to_keep=1)
+            memories[number] = out.memory
+            last.append(out.logits[:, -1])
+        chosen = yield torch.cat(last)[order]
+        fresh = [chosen[group][:, None] for group in rows]
 
 
 def _padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
-from variorum.parts.embeddings import learned_rows
 from variorum.parts.clusters import AdaptiveSoftmax
+from variorum.parts.embeddings import learned_rows
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.spec import architecture as spec_architecture
@@ -60,6 +60,18 @@ def global_tokens(which: spec.GlobalTokens, ids: Tensor | None, order: Tensor) -
     places = torch.arange(ids.shape[-1], device=ids.device)
     chosen = places < first if which.side == "before" else places > first + 1
     return chosen & (order >= 0)
+
+
+def taken(x: Tensor, order: Tensor, take: spec.Take) -> Tensor:
+    """One vector for each row, [B, T, D] -> [B, D]; order [B or 1, T] is -1 at padding."""
+    real = (order >= 0).expand(len(x), -1)
+    if take == "first":
+        return first_real(x, order)
+    if take == "mean":
+        return (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+    if take == "max":
+        return x.masked_fill(~real[..., None], -torch.inf).amax(1)
+    return x[torch.arange(len(x), device=x.device), order.expand(len(x), -1).argmax(-1)]
 
 
 class Pooler(nn.Module):
@@ -140,20 +152,25 @@ class SequenceHead(nn.Module):
         self.project = nn.Linear(inner, head.labels, bias=head.bias)
 
     def forward(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
-        vector = self._taken(x, order, pooled)
+        if self.spec.take == "pooler":
+            assert pooled is not None
+            vector = pooled
+        else:
+            vector = taken(x, order, "last" if self.spec.take == "end" else self.spec.take)
         vector = self.transform(F.dropout(vector, self.spec.transform_dropout, self.training))
         return self.project(F.dropout(vector, self.spec.dropout, self.training))
 
-    def _taken(self, x: Tensor, order: Tensor, pooled: Tensor | None) -> Tensor:
-        real = (order >= 0).expand(len(x), -1)
-        if self.spec.take == "pooler":
-            assert pooled is not None
-            return pooled
-        if self.spec.take == "mean":
-            return (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
-        if self.spec.take == "first":
-            return first_real(x, order)
-        return x[torch.arange(len(x), device=x.device), order.expand(len(x), -1).argmax(-1)]
+
+class EmbeddingHead(nn.Module):
+    """Hidden states [B, T, D] and their order [B or 1, T] -> [B, D]."""
+
+    def __init__(self, head: spec.EmbeddingHead) -> None:
+        super().__init__()
+        self.spec = head
+
+    def forward(self, x: Tensor, order: Tensor) -> Tensor:
+        vectors = taken(x, order, self.spec.take)
+        return F.normalize(vectors, dim=-1) if self.spec.normalise else vectors
 
 
 class TokenHead(nn.Module):
@@ -190,6 +207,8 @@ def build_head(head: spec.Head, width: int, vocab: int, words: TokenInput | None
     if isinstance(head, spec.AdaptiveSoftmax):
         assert words is not None
         return AdaptiveSoftmax(head, words, width)
+    if isinstance(head, spec.EmbeddingHead):
+        return EmbeddingHead(head)
     if isinstance(head, spec.EnhancedMaskDecoder):
         return EnhancedMaskDecoder(head, width, vocab)
     if isinstance(head, spec.VocabularyHead):
@@ -209,8 +228,10 @@ def head_loss(
     spread over all classes.
 
     Raises:
-        UsageError: labels of another shape or type than the problem takes.
+        UsageError: labels of another shape or type than the problem takes, or a head without a loss.
     """
+    if name == "embedding":
+        raise UsageError("one vector has no loss: vectors are compared with others", remedy="leave the labels out")
     if name == "replaced_token":
         chosen = labels >= 0 if real is None else real & (labels >= 0)
         losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")

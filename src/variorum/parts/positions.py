@@ -212,7 +212,7 @@ class RecurrentRelative(LayerPositions):
         return q + self.content_bias[:, None], k
 
     def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor:
-        index, table = where.remember(("recurrent", q.dtype), lambda: self._table(where, q.dtype))
+        index, table = where.remember(("recurrent", self.spec, q.dtype), lambda: self._table(where, q.dtype))
         relative = F.linear(table, self.relative.weight).unflatten(-1, self.content_bias.shape).transpose(0, 1)
         by_distance = (q + self.position_bias[:, None]) @ relative.transpose(-1, -2)
         shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
@@ -226,6 +226,8 @@ class RecurrentRelative(LayerPositions):
     def _table(self, where: Where, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Sinusoids of every distance that occurs, and each pair's row in them."""
         distance = -where.distance
+        if self.spec.clamp is not None:
+            distance = distance.clamp(-self.spec.clamp, self.spec.clamp)
         low, high = int(distance.min()), int(distance.max())
         steps = torch.arange(low, high + 1, device=distance.device)
         return (distance - low)[:, None], sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)

@@ -126,7 +126,8 @@ class Convolution(Part):
 class Stack(Part):
     """``depth`` blocks on one input. ``pattern`` says which layers differ, ``inserts`` what follows a layer.
 
-    ``memory`` is the number of past positions whose hidden states are kept (Transformer-XL, XLNet).
+    ``memory`` is the number of past positions whose hidden states are kept (Transformer-XL, XLNet); the first segment
+    of a text remembers nothing, or as many vectors of zeros, which take part in attention like any other.
     """
 
     input: AnyInput = seen(by="load")
@@ -139,6 +140,7 @@ class Stack(Part):
     mask: Literal["bidirectional", "causal"] = seen(by="forward")
     final_norm: Norm | None = seen(by="forward", default=None)
     memory: int = seen(by="cache", default=0)
+    first_memory: Literal["nothing", "zeros"] = seen(by="forward", default="nothing")
     dropout: float = seen(by="training", default=0.0)
 
     @property

@@ -13,7 +13,7 @@ from typing import get_args
 from variorum.spec.architecture import Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import Experts, SigmoidRouter
-from variorum.spec.heads import EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import EmbeddingHead, EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.inputs import PatchInput, TokenInput
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
@@ -450,6 +450,14 @@ def enhanced(model: Model) -> Found:
             yield at, "a second stream of queries"
         elif not isinstance(encoder.layer(encoder.depth - 1).attention, Attention) or encoder.has_globals:
             yield at, f"{type(encoder.layer(encoder.depth - 1).attention).__name__} in the last layer"
+
+
+def one_state(model: Model) -> Found:
+    """Embedding heads on two stacks."""
+    arch = model.architecture
+    for name, head in arch.heads.items():
+        if isinstance(head, EmbeddingHead) and len(arch.stacks) != 1:
+            yield f"architecture.heads.{name}", f"{model.name} is an encoder-decoder"
 
 
 def one_label(model: Model) -> Found:

@@ -9,6 +9,7 @@ from variorum.spec.norms import Norm
 from variorum.spec.part import Part, part, seen
 
 Problem = Literal["single_label", "multi_label", "regression"]
+Take = Literal["first", "last", "mean", "max"]
 
 
 @part
@@ -120,7 +121,19 @@ class TokenHead(Part):
     dropout: float = seen(by="training", default=0.1)
 
 
-Head = VocabularyHead | AdaptiveSoftmax | SequenceHead | TokenHead
+@part
+class EmbeddingHead(Part):
+    """One vector for each text, to be compared with those of others: embedding. It has no weights of its own.
+
+    ``take`` says which: the first token's, the last real one's, the mean or the largest of the real ones', channel by
+    channel. With ``normalise`` its length is made 1, so that a dot product is a cosine.
+    """
+
+    take: Take = seen(by="forward")
+    normalise: bool = seen(by="forward", default=True)
+
+
+Head = VocabularyHead | AdaptiveSoftmax | SequenceHead | TokenHead | EmbeddingHead
 HEAD_NAMES = (
     "masked_lm",
     "permutation_lm",
@@ -133,4 +146,5 @@ HEAD_NAMES = (
     "image_classification",
     "token_classification",
     "question_answering",
+    "embedding",
 )

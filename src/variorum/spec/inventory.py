@@ -13,6 +13,7 @@ from variorum.spec.attention import AnyAttention, GlobalLocalAttention, LatentAt
 from variorum.spec.feedforward import MLP, AnyFeedForward, Experts, GatedMLP, SigmoidRouter
 from variorum.spec.heads import (
     AdaptiveSoftmax,
+    EmbeddingHead,
     EnhancedMaskDecoder,
     Head,
     SequenceHead,
@@ -253,6 +254,8 @@ def _adaptive(head: AdaptiveSoftmax, arch: Architecture) -> Tensors:
 def _head(head: Head, arch: Architecture) -> Tensors:
     if isinstance(head, AdaptiveSoftmax):
         yield from _adaptive(head, arch)
+        return
+    if isinstance(head, EmbeddingHead):
         return
     yield from _transform(head.transform, arch.width)
     width = head.transform.width or arch.width if head.transform else arch.width

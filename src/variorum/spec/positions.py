@@ -152,10 +152,12 @@ class Disentangled(Part):
 class RecurrentRelative(Part):
     """Transformer-XL's relative terms: (q + u)·k + (q + v)·W_r R(i-j) (Dai et al. 2019).
 
-    ``segments`` adds XLNet's relative segment term (q + s)·e(same or different).
+    ``segments`` adds XLNet's relative segment term (q + s)·e(same or different). Distances beyond ``clamp`` count as
+    ``clamp``.
     """
 
     base: float = seen(by="forward", default=10_000.0)
+    clamp: int | None = seen(by="forward", default=None)
     segments: bool = seen(by="load", default=False)
 
 

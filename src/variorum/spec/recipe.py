@@ -11,10 +11,15 @@ _HISTORY = "what its authors did; a run here states its own budget"
 
 @part
 class Tokenizer(Part):
-    """How text becomes ids. ``kind`` is the algorithm; ``cased`` keeps case and accents."""
+    """How text becomes ids. ``kind`` is the algorithm; ``cased`` keeps case and accents.
 
-    kind: Literal["wordpiece", "byte-bpe", "bpe", "unigram", "bytes", "patches"] = seen(by="tokenizer")
+    ``query`` and ``passage`` are put before a question, and before a text that may answer it, when they are embedded.
+    """
+
+    kind: Literal["wordpiece", "byte-bpe", "bpe", "unigram", "bytes", "words", "patches"] = seen(by="tokenizer")
     cased: bool = seen(by="tokenizer", default=True)
+    query: str = seen(by="tokenizer", default="")
+    passage: str = seen(by="tokenizer", default="")
 
 
 @part

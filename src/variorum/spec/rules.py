@@ -14,7 +14,7 @@ from typing import Literal
 from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
 from variorum.spec import checks_long as long
-from variorum.spec.heads import HEAD_NAMES, AdaptiveSoftmax, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import HEAD_NAMES, AdaptiveSoftmax, EmbeddingHead, SequenceHead, TokenHead, VocabularyHead
 from variorum.spec.model import Model
 
 BUILD = "build"
@@ -102,6 +102,8 @@ RULES = (
     _build("late-positions", "it runs the last layer once more, with queries that are told where they stand for the"
            " first time, over keys that are not", "set encoder.input.positions to None, or take a VocabularyHead",
            c.enhanced),
+    _build("one-state", "two stacks give a text two states, and only the encoder's is about all of it",
+           "embed without this head, which reads the encoder, or take an encoder alone", c.one_state),
     _build("one-question", "one of a pair's labels, and one of the choices, is right",
            "set problem to single_label, and the labels of multiple_choice to 1", c.one_question),
     _build("sharing-shape", "layers that share parameters hold tensors of the same shapes",
@@ -112,8 +114,8 @@ RULES = (
            "use it in a bidirectional stack without memory", long.global_attention),
     _build("global-tokens", "only layers of global and local attention tell tokens apart",
            "set block.attention to GlobalLocalAttention, or the head's global_tokens to None", long.global_tokens),
-    _build("memory-alone", "a memory is what earlier segments of the same text left, and only one stack reads such",
-           "leave the memory out beside an encoder", long.memory_alone),
+    _build("memory-alone", "a memory is room for what earlier segments left, and only one stack reads such",
+           "give it room, and leave it out beside an encoder", long.memory_alone),
     _build("clusters", "a cluster is a run of ids, and each is narrower than the one before",
            "give rising cutoffs below the vocabulary, and a rank that divide goes into as often", long.clusters),
     _build("adaptive-softmax", "it chooses a cluster of the input's words, then a word of it",
@@ -175,6 +177,7 @@ RULES = (
             ("multiple_choice", ("multiple_choice",), SequenceHead),
             ("image_classification", ("image_classification",), SequenceHead),
             ("token_classification", ("token_classification",), TokenHead),
+            ("embedding", ("embedding",), EmbeddingHead),
             ("question_answering", ("question_answering",), TokenHead),
         )
     ),

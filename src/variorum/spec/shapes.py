@@ -14,7 +14,15 @@ from typing import NamedTuple
 from variorum.spec.architecture import Architecture, Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import MLP, Experts, GatedMLP
-from variorum.spec.heads import AdaptiveSoftmax, EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec.heads import (
+    AdaptiveSoftmax,
+    EmbeddingHead,
+    EnhancedMaskDecoder,
+    Head,
+    SequenceHead,
+    TokenHead,
+    VocabularyHead,
+)
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.norms import Norm
@@ -74,19 +82,23 @@ class Named(NamedTuple):
         return "sequence" if "B" in letters else "pass"
 
 
-TOKENS = {"T", "S", "B·T", "B·S", "B·T·k", "B·S·k"}
+TOKENS = {"T", "S", "M+T", "B·T", "B·S", "B·T·k", "B·S·k"}
 ONE = Axis("1", 1)
 Rows = Iterator[Named]
 
 
 class Scene(NamedTuple):
-    """What a stack runs on: its batch, tokens and keys, the width, and an encoder's tokens where it crosses over."""
+    """What a stack runs on: its batch, tokens and keys, the width, and an encoder's tokens where it crosses over.
+
+    ``read`` are the tokens whose keys and values are made, where remembered ones are among them.
+    """
 
     batch: Axis
     tokens: Axis
     keys: Axis
     width: Axis
     source: Axis | None = None
+    read: Axis | None = None
 
     @property
     def lead(self) -> tuple[Axis, Axis]:
@@ -114,18 +126,28 @@ def forward(
     scene, source = Scene(b, b, b, width), None
     if arch.encoder is not None:
         tokens = Axis("S" if arch.decoder is not None else "T", length)
-        scene = Scene(b, tokens, Axis(tokens.letters, context or length), width)
+        scene = _remembering(Scene(b, tokens, Axis(tokens.letters, context or length), width), arch.encoder)
         rows += _stack("encoder", arch.encoder, scene)
         source = scene.keys
     if arch.decoder is not None:
         tokens = Axis("T", length if source is None or target is None else target)
-        scene = Scene(b, tokens, Axis("T", context or tokens.size), width, source)
+        scene = _remembering(Scene(b, tokens, Axis("T", context or tokens.size), width, source), arch.decoder)
         rows += _stack("decoder", arch.decoder, scene)
     if arch.pooler is not None and wants_pooler(arch, heads):
         rows += [_linear("pooler.dense", (b,), width, width), Named("pooler", (b, width), written=False)]
     for name in heads:
         rows += _head(f"heads.{name}", arch.heads[name], arch, scene)
     return rows
+
+
+def _remembering(scene: Scene, stack: Stack) -> Scene:
+    """The scene of a stack that makes keys and values of remembered states anew, the zeros of the first among them."""
+    before = scene.keys.size - scene.tokens.size
+    kept = stack.memory if stack.first_memory == "zeros" else min(before, stack.memory)
+    if not kept:
+        return scene
+    read = Axis("M+T", kept + scene.tokens.size)
+    return scene._replace(keys=read, read=read)
 
 
 def keys_seen(window: int | None, causal: bool, context: int) -> int:
@@ -253,9 +275,10 @@ def _attention(
     d, inner, kv, heads = _axes(a)
     yield _linear(f"{at}.query", scene.lead, scene.width, inner)
     yield from _norm(f"{at}.query_norm", a.qk_norm, (scene.batch, heads, scene.tokens, d))
-    yield _linear(f"{at}.key", scene.lead, scene.width, kv)
-    yield from _norm(f"{at}.key_norm", a.qk_norm, (scene.batch, Axis("K", a.kv_heads), scene.tokens, d))
-    yield _linear(f"{at}.value", scene.lead, scene.width, kv)
+    read = scene.batch, scene.read or scene.tokens
+    yield _linear(f"{at}.key", read, scene.width, kv)
+    yield from _norm(f"{at}.key_norm", a.qk_norm, (scene.batch, Axis("K", a.kv_heads), read[1], d))
+    yield _linear(f"{at}.value", read, scene.width, kv)
     yield from _positions(at, a, positions, scene, shared)
     seen = keys_seen(a.window, causal, scene.keys.size)
     yield from _mixing(at, scene, scene.keys, seen, a.window, heads, d, d)
@@ -282,7 +305,11 @@ def _positions(at: str, a: Attention, positions: AttentionPositions | None, scen
                 lead = (scene.batch, heads, scene.tokens)
                 yield _linear(f"{at}.{term}", lead, d, span, module=False)._replace(formula="2·2·span·H·d")
     if isinstance(positions, RecurrentRelative):
-        distances = Axis(f"2·{scene.keys.letters}-1", 2 * scene.keys.size - 1)
+        ahead, back = scene.tokens.size - 1, scene.keys.size - 1
+        if positions.clamp is not None:
+            ahead, back = min(ahead, positions.clamp), min(back, positions.clamp)
+        both = ahead == back == scene.keys.size - 1
+        distances = Axis(f"2·{scene.keys.letters}-1" if both else "distances", back + ahead + 1)
         yield _linear(f"{at}.positions.relative", (distances,), scene.width, inner, module=False)
         lead = (scene.batch, heads, scene.tokens)
         by_distance = _linear(f"{at}.by_distance", lead, d, distances, module=False)
@@ -387,6 +414,9 @@ def _adaptive(at: str, words: TokenInput, scene: Scene) -> Rows:
 def _head(at: str, head: Head, arch: Architecture, scene: Scene) -> Rows:
     if isinstance(head, AdaptiveSoftmax):
         yield from _adaptive(at, arch.main.tokens, scene)
+        return
+    if isinstance(head, EmbeddingHead):
+        yield Named(at, (scene.batch, scene.width))
         return
     lead: tuple[Axis, ...] = (scene.batch,) if isinstance(head, SequenceHead) else scene.lead
     width = scene.width

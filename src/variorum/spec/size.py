@@ -163,7 +163,7 @@ def size(
         weight_bytes=parameters * item,
         flops=sum(row.flops for row in token if row.per == "token"),
         forward_flops=sum(row.flops for row in rows),
-        cache_per_token=sum(h.bytes for h in one if ".attention." in h.name or ".input." in h.name),
+        cache_per_token=sum(h.bytes for h in one if ".cross." not in h.name),
         cross_per_token=sum(h.bytes for h in one if ".cross." in h.name),
         cache=sum(h.bytes for h in held),
         activations=sum(row.elements for row in rows if row.written) * item,

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from variorum.errors import UsageError, nearest
 from variorum.spec.architecture import Architecture, Stack
 from variorum.spec.attention import LatentAttention
+from variorum.spec.heads import EmbeddingHead
 from variorum.spec.shapes import Axis, keys_seen
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
@@ -57,15 +58,17 @@ def bytes_each(dtype: str) -> int:
 def cache(arch: Architecture, *, batch: int, context: int, dtype: str) -> list[Held]:
     """What decoding keeps for ``context`` tokens of each of ``batch`` sequences; nothing for an encoder alone.
 
-    A windowed layer holds min(W, n) tokens (a ring), latent attention its latent and one rotated key, cross-attention
-    the keys and values of every source token, of which there are ``context`` too.
+    A stack with a memory keeps states instead of keys and values. A windowed layer holds min(W, n) tokens (a ring),
+    latent attention its latent and one rotated key, cross-attention the keys and values of every source token, of which
+    there are ``context`` too.
     """
     item, held = bytes_each(dtype), []
     for name, stack in arch.stacks.items():
         if stack.memory:
-            axes = (Axis("B", batch), Axis("M", stack.memory), Axis("D", arch.width))
-            held += [Held(f"{name}.memory.{i}", axes, item, "step") for i in range(stack.depth)]
-    if arch.decoder is not None:
+            kept = Axis(f"min(T, {stack.memory})", min(context, stack.memory))
+            axes = (Axis("B", batch), kept, Axis("D", arch.width))
+            held += [Held(f"{name}.layers.{i}.memory", axes, item, "step") for i in range(stack.depth)]
+    if arch.decoder is not None and not arch.decoder.memory:
         source = context if arch.encoder is not None else 0
         held += _slots(arch.decoder, Axis("B", batch), context, source, item, Axis("D", arch.width))
     return held
@@ -74,8 +77,8 @@ def cache(arch: Architecture, *, batch: int, context: int, dtype: str) -> list[H
 def _slots(stack: Stack, batch: Axis, context: int, source: int, item: int, width: Axis) -> Iterator[Held]:
     if stack.settled is not None:
         rank = getattr(stack.input, "rank", None)
-        axes = (batch, Axis("T", context), Axis("R", rank) if rank else width)
-        yield Held("decoder.input.vectors", axes, item, "step", note="to start over from, as rotation follows length")
+        vectors = (batch, Axis("T", context), Axis("R", rank) if rank else width)
+        yield Held("decoder.input.vectors", vectors, item, "step", note="to start over from, as rotation follows length")
     for index in range(stack.depth):
         layer, at = stack.layer(index), f"decoder.layers.{index}"
         a = layer.attention
@@ -113,6 +116,8 @@ def alive(
         head = arch.heads[name]
         labels = getattr(head, "labels", None)
         scores = Axis("V", arch.vocab) if labels is None else Axis("labels", labels)
+        if isinstance(head, EmbeddingHead):
+            scores = width
         lead = (b,) if hasattr(head, "take") else (b, Axis("T", context))
         found.append(Held(f"heads.{name}.logits", (*lead, scores), item, "pass"))
     if arch.encoder is not None and arch.decoder is not None:
