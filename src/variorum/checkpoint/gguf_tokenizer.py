@@ -26,6 +26,7 @@ ROLES = {  # role -> the key that holds its id; BERT's separator is spelt as lla
     "cls": "cls_token_id", "sep": "seperator_token_id", "mask": "mask_token_id",
 }  # fmt: skip
 
+NO_ID = (1 << 64) - 1  # -1 as protobuf writes it
 Json = dict[str, Any]
 _BYTES: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 _GPT2: Json = _BYTES | {"use_regex": True}
@@ -183,9 +184,9 @@ def _sentencepiece(vocabulary: Vocabulary) -> dict[str, bytes]:
     count = len(vocabulary.tokens)
     if not isinstance(scores, list) or len(scores) != count:
         raise DamagedFile(f"{KEY}scores does not score each of {count:,} tokens", where=vocabulary.where)
-    pieces = []
+    pieces, roles = [], {"unk": 0, **vocabulary.roles}
     for id, (token, kind, score) in enumerate(zip(vocabulary.tokens, vocabulary.kinds, scores, strict=True)):
-        if id == vocabulary.roles.get("unk", 0):
+        if id == roles["unk"]:
             kind = UNKNOWN
         elif kind in (0, UNKNOWN):  # a model has one unknown piece
             kind = NORMAL
@@ -195,11 +196,10 @@ def _sentencepiece(vocabulary: Vocabulary) -> dict[str, bytes]:
         pieces.append(_field(1, body))
     trainer = [_field(3, 2), _field(4, count), _field(35, int(BYTE in vocabulary.kinds))]
     for place, role in enumerate(("unk", "bos", "eos", "pad")):
-        id = vocabulary.roles.get(role)
-        id = 0 if id is None and role == "unk" else id
-        trainer.append(_field(40 + place, (1 << 64) - 1 if id is None else id))
-        if id is not None:
-            trainer.append(_field(45 + place, vocabulary.tokens[id].encode()))
+        own = roles.get(role)
+        trainer.append(_field(40 + place, NO_ID if own is None else own))
+        if own is not None:
+            trainer.append(_field(45 + place, vocabulary.tokens[own].encode()))
     normaliser = [
         _field(1, b"identity"), _field(3, int(vocabulary.flag("add_space_prefix", True))),
         _field(4, int(vocabulary.flag("remove_extra_whitespaces", False))), _field(5, 1),

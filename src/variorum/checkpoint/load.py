@@ -254,7 +254,8 @@ def _others(reading: _Reading) -> dict[str, str]:
     """On-disk names that belong to a head or pooler which is not read, and which."""
     arch = reading.spec.architecture
     others: dict[str, str] = {}
-    for head in (*arch.heads, None):
+    placed = {rule.ours[0].split(".")[1] for rule in reading.dialect.heads}
+    for head in (*(head for head in arch.heads if head in placed), None):
         for step in plan(reading.dialect, arch, (head,) if head else (), reading.origin.prefix):
             if step.ours[0].startswith(("heads.", "pooler.")):
                 others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))

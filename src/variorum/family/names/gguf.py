@@ -158,6 +158,13 @@ def _bert(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     return head_dim(config, model) | pooler
 
 
+def _like_llama(config: Mapping[str, Any]) -> Dialect:
+    """Which of three families a file that calls itself llama is of."""
+    if config.get("expert_count"):
+        return MIXTRAL_GGUF
+    return MISTRAL_GGUF if config.get("attention.sliding_window") else PLAIN_GGUF
+
+
 KEYS = (
     Key("embedding_length", ("architecture.width",)),
     Key("block_count", (f"{D}.depth",)),
@@ -191,9 +198,9 @@ LLAMA_GGUF = Dialect(
     read=_llama,
     drops=(Drop(FACTORS, "recomputed from the scaling"), Drop(r"blk\.\d+\.attn_rot_embd", "recomputed from theta")),
     read_only=WHY_READ_ONLY,
-    choose=lambda config: MIXTRAL_GGUF if config.get("expert_count") else
-    MISTRAL_GGUF if config.get("attention.sliding_window") else LLAMA_GGUF,
-)  # fmt: skip
+    choose=_like_llama,
+)
+PLAIN_GGUF = LLAMA_GGUF.but(choose=None)
 MISTRAL_GGUF = LLAMA_GGUF.but(
     base=MISTRAL,
     keys=(*KEYS, Key("attention.sliding_window", (f"{D}.block.attention.window",), WINDOW, none="none")),
