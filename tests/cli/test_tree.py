@@ -24,9 +24,9 @@ def test_every_model_hangs_below_its_ancestor(capsys: Capture) -> None:
 
 def test_one_model_brings_its_kin_and_how_it_was_made(capsys: Capture) -> None:
     text = said(capsys, "tree", "mistral-7b-v0.1")
-    assert [row["name"] for row in answered(capsys, "tree", "mistral")] == [
-        "gpt2", "llama", "llama-2", "mistral", "mixtral",
-    ]  # fmt: skip
+    kin = [row["name"] for row in answered(capsys, "tree", "mistral")]
+    assert kin[-5:] == ["gpt2", "llama", "llama-2", "mistral", "mixtral"]
+    assert set(kin[:-5]) == {ancestor.name for ancestor in models()["gpt2"].lineage[:-1]}
     assert "mistral is llama-2 with" in text
     assert "each layer looks back 4096 tokens (relieves quadratic-attention)" in text
     assert "published as  mistral-7b-v0.1" in text
@@ -67,3 +67,65 @@ def test_what_is_not_there_is_one_line(capsys: Capture, words: list[str], code: 
     got, line = refused(capsys, *words)
     assert got == code
     assert part in line
+
+
+def test_a_kind_has_a_table_of_what_each_member_changed_since_the_first(capsys: Capture) -> None:
+    rows = answered(capsys, "tree", "--table", "encoders")
+    assert rows[0] == {"model": "bert", "since": None, "payoff": "encoder trained by masked_lm"}
+    told: dict[str, dict[str, dict[str, object]]] = {}
+    for row in rows[1:]:
+        assert row["payoff"]
+        told.setdefault(row["model"], {})[row["path"].removeprefix("architecture.")] = row
+    kind = {name for name, model in models().items() if model.architecture.decoder is None}
+    assert set(told) == kind - {"bert"}
+    # What a field guide says of each in one line.
+    guide: dict[str, dict[str, object]] = {
+        "roberta": {"objective.pair": None, "objective.masking.copies": None, "recipe.batch": 8192},
+        "albert": {"encoder.input.rank": 128, "objective.pair": "sentence_order"},
+        "distilbert": {"encoder.depth": 6},
+        "modernbert": {"objective.pair": None},
+    }
+    for name, changes in guide.items():
+        assert {path: told[name][path]["after"] for path in changes} == changes
+    kinds = {
+        ("albert", "encoder.sharing"): "Sharing", ("deberta", "encoder.positions"): "Disentangled",
+        ("modernbert", "encoder.positions"): "Rotary", ("modernbert", "encoder.block.feedforward"): "GatedMLP",
+        ("deberta-v2", "encoder.positions"): "Disentangled",
+    }  # fmt: skip
+    for (name, path), part in kinds.items():
+        assert told[name][path]["after"].get("kind") == part  # type: ignore[attr-defined]
+    assert told["electra"]["objective"]["after"]["kind"] == "replaced_token"  # type: ignore[index]
+    axes = {"roberta": "training", "albert": "compression", "distilbert": "compression", "electra": "objective",
+            "deberta": "positions", "modernbert": "mechanism"}  # fmt: skip
+    for name, axis in axes.items():
+        assert axis in {row["axis"] for row in told[name].values()}
+
+
+def test_the_table_tells_what_is_decided_when(capsys: Capture) -> None:
+    decided = {
+        (row["model"], row["path"].partition("architecture.")[2] or row["path"]): row["reaches"]
+        for kind in ("encoders", "decoders", "seq2seq")
+        for row in answered(capsys, "tree", "--table", kind)
+        if row["since"]
+    }
+    assert decided["roberta", "objective.masking.copies"] == "config"
+    assert decided["albert", "encoder.input.rank"] == "learned"
+    assert decided["mistral", "decoder.block.attention.window"] == "state"
+    assert decided["llama-3", "decoder.block.attention.kv_heads"] == "learned"
+    assert decided["llama-3.1", "decoder.positions.scaling"] == "config"
+    assert decided["t5", "encoder.positions"] == "learned"
+
+
+def test_people_are_told_of_a_member_after_its_ancestor(capsys: Capture) -> None:
+    lines = said(capsys, "tree", "--table", "encoders").splitlines()
+    assert lines[0].split() == ["model", "changed", "since", "bert", "reaches", "axis", "payoff"]
+    at = next(place for place, line in enumerate(lines) if line.startswith("deberta-v2"))
+    assert "as deberta, and" in lines[at]
+    assert "logarithmic buckets" in lines[at + 1]
+    assert "layer 0" not in "".join(lines)
+    some = said(capsys, "tree", "deberta-v3", "--table", "encoders")
+    assert [line.split()[0] for line in some.splitlines() if not line.startswith(" ")] == [
+        "model", "bert", "deberta", "deberta-v2", "deberta-v3",
+    ]  # fmt: skip
+    code, line = refused(capsys, "tree", "deberta", "--table", "decoders")
+    assert (code, "none of these models is among the decoders" in line) == (3, True)
