@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from variorum.family.deepseek import DEEPSEEK_V3
-from variorum.family.names.common import rope_parameters, scaling_of, write_rope
-from variorum.family.names.llama import HEADS, INPUT, KEYS, LLAMA_NAMES, MLP, NORMS, D, L, classes
+from variorum.family.names.common import dense_of, mscale, rope_parameters, scaling_of, stated_length, write_rope
+from variorum.family.names.llama import HEADS, INPUT, KEYS, LLAMA_NAMES, MLP, NORMS, D, L, classes, sparse
 from variorum.spec.architecture import At
 from variorum.spec.attention import LatentAttention
-from variorum.spec.dialect import Drop, Key, Rule, same
+from variorum.spec.dialect import Drop, Key, same
 from variorum.spec.feedforward import Experts, GatedMLP
 from variorum.spec.model import Model
 from variorum.spec.positions import Rotary, YarnScaling
@@ -19,29 +19,20 @@ from variorum.spec.positions import Rotary, YarnScaling
 FF, A = f"{D}.block.feedforward", f"{D}.block.attention"
 
 
-def _mscale(factor: float, mscale: float) -> float:
-    return 1.0 if factor <= 1 else 0.1 * mscale * math.log(factor) + 1.0
-
-
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     decoder = model.architecture.decoder
     assert decoder is not None and isinstance(decoder.block.attention, LatentAttention)
     rope = rope_parameters(config, 10_000.0)
     scale = decoder.block.attention.head_dim**-0.5
-    every, whole = rope.get("mscale"), rope.get("mscale_all_dim")
-    if rope["rope_type"] != "default" and whole:
-        scale *= _mscale(rope["factor"], whole) ** 2
-    scaling = scaling_of(rope, config.get("max_position_embeddings"))
-    if isinstance(scaling, YarnScaling) and every and whole and scaling.attention_factor is None:
-        factor = _mscale(scaling.factor, every) / _mscale(scaling.factor, whole)
-        scaling = YarnScaling(**{**vars(scaling), "attention_factor": factor})
+    if rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
+        scale *= mscale(rope["factor"], rope["mscale_all_dim"]) ** 2
     dense = GatedMLP(width=config["intermediate_size"], activation=decoder.block.feedforward.activation)
     first = config.get("first_k_dense_replace", 3)
     return {
         f"{A}.scale": scale,
         f"{A}.norm.eps": decoder.block.layout.norm.eps,
         f"{D}.positions.theta": float(rope["rope_theta"]),
-        f"{D}.positions.scaling": scaling,
+        f"{D}.positions.scaling": scaling_of(rope, config.get("max_position_embeddings")),
         f"{FF}.shared_width": config["moe_intermediate_size"] * (config.get("n_shared_experts") or 0),
         f"{D}.pattern": (At(layers=f":{first}", set={"feedforward": dense}),) if first else (),
     }
@@ -52,15 +43,16 @@ def _write(model: Model) -> dict[str, object]:
     assert decoder is not None and isinstance(decoder.positions, Rotary)
     routed = decoder.block.feedforward
     assert isinstance(routed, Experts) and isinstance(decoder.block.attention, LatentAttention)
-    layers = [decoder.layer(i).feedforward for i in range(decoder.depth)]
-    dense = [ff.width for ff in layers if isinstance(ff, GatedMLP)]
+    plain = dense_of(decoder)
     return {
-        "intermediate_size": dense[0] if dense else routed.width,
-        "first_k_dense_replace": len(dense),
+        "intermediate_size": next(iter(plain.values()), routed.width),
+        "first_k_dense_replace": len(plain),
         "n_shared_experts": routed.shared_width // routed.width,
         "qk_head_dim": decoder.block.attention.head_dim,
         "head_dim": decoder.block.attention.rope_dim,
-        "rope_parameters": write_rope(decoder.positions) | _written_mscale(decoder.block.attention, decoder.positions),
+        "rope_parameters": write_rope(decoder.positions, decoder.block.attention.rope_dim)
+        | _written_mscale(decoder.block.attention, decoder.positions),
+        **stated_length(decoder.positions),
     }
 
 
@@ -70,14 +62,15 @@ def _written_mscale(attention: LatentAttention, positions: Rotary) -> dict[str, 
     if not isinstance(scaling, YarnScaling) or attention.scale is None:
         return {}
     ratio = math.sqrt(attention.scale * math.sqrt(attention.head_dim))
+    if math.isclose(ratio, 1.0):
+        return {}
     per_unit = 0.1 * math.log(scaling.factor)
-    whole = (ratio - 1) / per_unit
-    every = ((scaling.attention_factor or 1.0) * ratio - 1) / per_unit
+    factor = mscale(scaling.factor, 1.0) if scaling.attention_factor is None else scaling.attention_factor
+    whole, every = (ratio - 1) / per_unit, (factor * ratio - 1) / per_unit
     return {"mscale": every, "mscale_all_dim": whole, "attention_factor": None}
 
 
-_EXPERT = "layers.{i}.mlp.experts.{j}"
-DEEPSEEK_NAMES = LLAMA_NAMES.but(
+DEEPSEEK_NAMES = sparse(LLAMA_NAMES.but(
     model_type="deepseek_v3",
     base=DEEPSEEK_V3,
     prefixes={},
@@ -109,17 +102,13 @@ DEEPSEEK_NAMES = LLAMA_NAMES.but(
         same("layers.{i}.self_attn.kv_b_proj", f"{L}.attention.latent_up"),
         same("layers.{i}.self_attn.o_proj", f"{L}.attention.out"),
         same("layers.{i}.mlp.gate.e_score_correction_bias", f"{L}.feedforward.router.correction"),
-        same("layers.{i}.mlp.gate", f"{L}.feedforward.router"),
-        *(Rule(f"{_EXPERT}.{name}_proj.weight", (f"{L}.feedforward.experts.{name}",), "stacked")
-          for name in ("gate", "up", "down")),
         *(same(f"layers.{{i}}.mlp.shared_experts.{name}_proj", f"{L}.feedforward.shared.{name}")
           for name in ("gate", "up", "down")),
     ),
     heads=HEADS,
     classes=classes("DeepseekV3"),
-    required={},
     read=_read,
     write=_write,
     drops=(Drop(r"model\.layers\.61\..*", "the extra layer that predicts two tokens ahead"),),
-)  # fmt: skip
+))  # fmt: skip
 DIALECTS = (DEEPSEEK_NAMES,)

@@ -32,29 +32,32 @@ GEGLU = Codec(
     lambda name: "gelu_tanh" if name == "gelu" else ACTIVATION.read(name),
     lambda name: {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name),
 )
-SQUARED = Codec(lambda scalar: float(scalar) ** -0.5, lambda scale: scale**-2)
 FULL, LOCAL = "full_attention", "sliding_attention"
 
 
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
-    """Head width, key heads, rotary positions, and the factor on the embeddings that no config states."""
-    decoder = model.architecture.decoder
-    assert decoder is not None
+    """Head width, rotary positions, and the factor on the embeddings that no config states."""
     return {
         f"{D}.block.attention.head_dim": config.get("head_dim", 256),
-        f"{D}.block.attention.kv_heads": config.get("num_key_value_heads") or decoder.block.attention.heads,
         f"{D}.positions": rotary_of(rope_parameters(config, 10_000.0), config.get("max_position_embeddings")),
         f"{D}.input.scale": model.architecture.width**0.5,
     }
 
 
 def _far(config: Mapping[str, Any], model: Model, every: int, **more: object) -> dict[str, object]:
-    """The layers that see everything, and what ``more`` holds there; every so many-th if the config does not say."""
+    """The layers that see everything, and what ``more`` holds there; every so many-th if the config does not say.
+
+    Scores are scaled by a number of their own, which is the head width in most sizes.
+    """
     decoder = model.architecture.decoder
     assert decoder is not None
     regular = [LOCAL if (i + 1) % every else FULL for i in range(decoder.depth)]
     full = layers_of(config.get("layer_types") or regular, FULL)
-    return {f"{D}.pattern": (At(layers=full, set={"attention.window": None, **more}),) if full else ()}
+    scalar = config.get("query_pre_attn_scalar", 256)
+    return {
+        f"{D}.pattern": (At(layers=full, set={"attention.window": None, **more}),) if full else (),
+        f"{D}.block.attention.scale": None if scalar == config.get("head_dim", 256) else float(scalar) ** -0.5,
+    }
 
 
 def _read2(config: Mapping[str, Any], model: Model) -> dict[str, object]:
@@ -69,7 +72,8 @@ def _read3(config: Mapping[str, Any], model: Model) -> dict[str, object]:
         far, near = rope_parameters(config, 1e6), {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
     every = config.get("sliding_window_pattern") or config.get("_sliding_window_pattern") or 6
     positions = rotary_of(far, config.get("max_position_embeddings"))
-    return _read({**config, "rope_parameters": near}, model) | _far(config, model, every, positions=positions)
+    local = _read({**config, "rope_parameters": near, "rope_scaling": None}, model)
+    return local | _far(config, model, every, positions=positions)
 
 
 def _written(model: Model) -> dict[str, object]:
@@ -78,17 +82,20 @@ def _written(model: Model) -> dict[str, object]:
     attention = decoder.block.attention
     return {
         "head_dim": attention.head_dim,
-        "num_key_value_heads": getattr(attention, "kv_heads", attention.heads),
         "rope_parameters": write_rope(decoder.positions, attention.head_dim),
         **stated_length(decoder.positions),
     }
 
 
-def _kinds(model: Model) -> dict[str, object]:
+def _own(model: Model) -> dict[str, object]:
     decoder = model.architecture.decoder
     assert decoder is not None
     windows = [decoder.layer(i).attention.window for i in range(decoder.depth)]
-    return {"layer_types": [FULL if window is None else LOCAL for window in windows]}
+    scalar = decoder.block.attention.score_scale**-2
+    return {
+        "layer_types": [FULL if window is None else LOCAL for window in windows],
+        "query_pre_attn_scalar": round(scalar) if abs(scalar - round(scalar)) < 1e-6 else scalar,
+    }
 
 
 def _write3(model: Model) -> dict[str, object]:
@@ -99,16 +106,20 @@ def _write3(model: Model) -> dict[str, object]:
     assert isinstance(far, Rotary)
     width = decoder.block.attention.head_dim
     both = {FULL: write_rope(far, width), LOCAL: write_rope(decoder.positions, width)}
-    return _written(model) | _kinds(model) | {"rope_parameters": both}
+    return _written(model) | _own(model) | {"rope_parameters": both}
 
 
-_KEYS = tuple(key for key in KEYS if key.config != "hidden_act")
+_KEYS = (
+    *(key for key in KEYS if key.config != "hidden_act"),
+    BIASES,
+    Key("num_key_value_heads", (f"{D}.block.attention.kv_heads",)),
+)
 _ACTIVATION = (f"{D}.block.feedforward.activation",)
 GEMMA_NAMES = LLAMA_NAMES.but(
     model_type="gemma",
     base=GEMMA,
     prefixes={},
-    keys=(*_KEYS, BIASES, Key("hidden_act", _ACTIVATION, GEGLU)),
+    keys=(*_KEYS, Key("hidden_act", _ACTIVATION, GEGLU)),
     classes=classes("Gemma"),
     required={"use_bidirectional_attention": None},
     read=_read,
@@ -125,17 +136,16 @@ GEMMA2_NAMES = GEMMA_NAMES.but(
     model_type="gemma2",
     base=GEMMA2,
     keys=(
-        *_KEYS, BIASES,
+        *_KEYS,
         Key("hidden_activation", _ACTIVATION, GEGLU),
         Key("sliding_window", (f"{D}.block.attention.window",), WINDOW),
-        Key("query_pre_attn_scalar", (f"{D}.block.attention.scale",), SQUARED),
         Key("attn_logit_softcapping", (f"{D}.block.attention.softcap",), none="none"),
         Key("final_logit_softcapping", ("architecture.heads.causal_lm.softcap",), none="none"),
     ),
     rules=(*INPUT, *ATTENTION, *MLP, *_SANDWICH),
     classes=classes("Gemma2"),
     read=_read2,
-    write=lambda model: _written(model) | _kinds(model),
+    write=lambda model: _written(model) | _own(model),
 )  # fmt: skip
 
 _QK_EPS = next(key for key in KEYS_WITH_QK_NORM if key.config == "rms_norm_eps")
@@ -154,7 +164,7 @@ GEMMA3_NAMES = GEMMA2_NAMES.but(
 _DEFAULTS = shape(2304, 26, 8, 9216, vocab=262_208, kv_heads=4, head_dim=256, block__attention__window=4096)
 GEMMA3_IMAGES = GEMMA3_NAMES.but(
     model_type="gemma3",
-    base=GEMMA3.set({**_DEFAULTS, f"{D}.block.attention.scale": 256**-0.5}),
+    base=GEMMA3.set(_DEFAULTS),
     part="text_config",
     read_only="images are not read, so what is saved is the text model",
     prefix="language_model.model.",
