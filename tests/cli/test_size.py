@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.cli.verbs import answered, listed, refused, said
@@ -101,3 +103,55 @@ def test_what_cannot_be_is_one_line(capsys: Capture, words: list[str], code: int
     got, line = refused(capsys, *words)
     assert got == code
     assert part in line
+
+
+# What tables in lectures and papers say of each: layers, width, query and key heads, the figure that is quoted. A 405B
+# with 16 key heads is often told; the paper has 8, and 16 is what a checkpoint cut for 16 devices holds twice.
+TABLES = {
+    "bert-base-uncased": (12, 768, "12/12", "110M", 109_482_240),
+    "bert-large-uncased": (24, 1024, "16/16", "340M", 335_141_888),
+    "roberta-base": (12, 768, "12/12", "125M", 124_645_632),
+    "gpt-1": (12, 768, "12/12", "117M", 116_534_784),
+    "gpt2-xl": (48, 1600, "25/25", "1.5B", 1_557_611_200),
+    "gpt3-175b": (96, 12_288, "96/96", "175B", 174_604_259_328),
+    "llama-3-8b": (32, 4096, "32/8", "8B", 8_030_261_248),
+    "llama-3-70b": (80, 8192, "64/8", "70B", 70_553_706_496),
+    "llama-3-405b": (126, 16_384, "128/8", "405B", 405_853_388_800),
+}
+
+
+def test_one_table_has_the_figures_that_papers_quote_beside_the_exact_ones(capsys: Capture) -> None:
+    heading, *lines = said(capsys, "size", *TABLES).splitlines()
+    assert re.split(r"\s{2,}", heading) == [
+        "model", "layers", "width", "heads Q/KV", "head dim", "parameters", "published", "weights", "FLOPs/token",
+        "cache B/token",
+    ]  # fmt: skip
+    for line, (name, (layers, width, heads, quoted, exact)) in zip(lines, TABLES.items(), strict=True):
+        cells = re.split(r"\s{2,}", line)
+        assert cells[:4] == [name, str(layers), f"{width:,}", heads]
+        assert cells[5:7] == [f"{exact:,}", quoted]
+    rows = answered(capsys, "size", *TABLES)
+    for row, (layers, width, heads, _, exact) in zip(rows, TABLES.values(), strict=True):
+        assert (sum(row["depth"].values()), row["width"], row["parameters"]) == (layers, width, exact)
+        assert f"{row['heads']}/{row['kv_heads']}" == heads
+        # Quoted figures are rounded, and none is further off than BERT-large's, which counts what its paper left out.
+        assert abs(row["published"] - exact) / exact < 0.04
+
+
+@pytest.mark.mechanism("K2")
+def test_the_cache_of_one_token_is_what_the_formula_says(capsys: Capture) -> None:
+    quoted = {
+        "llama-2-7b": 524_288, "llama-2-70b": 327_680, "llama-3-8b": 131_072, "mistral-7b-v0.1": 131_072,
+        "llama-3.1-405b": 516_096, "gemma-2b": 18_432, "deepseek-v3": 70_272,
+    }  # fmt: skip
+    found = {row["name"]: row["cache_per_token"] for row in answered(capsys, "size", *quoted)}
+    assert {name.lower(): count for name, count in found.items()} == quoted
+
+
+def test_a_table_tells_of_both_stacks_of_experts_and_of_latents(capsys: Capture) -> None:
+    text = said(capsys, "size", "t5-small", "mixtral-8x7b", "deepseek-v3")
+    assert "active" in text.splitlines()[0]
+    assert " 6 + 6 " in text and " 128/latent " in text and " 12,879,925,248 " in text
+    assert "tokens" not in text.splitlines()[0]
+    asked = said(capsys, "size", "t5-small", "mixtral-8x7b", "--batch", "2").splitlines()[0]
+    assert asked.split()[-4:] == ["cache", "activations", "tokens", "batch"]

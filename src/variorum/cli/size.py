@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from variorum.cli.output import Column, chosen, emit, table
 from variorum.cli.specs import head_choice, in_bytes, in_flops, in_ranges, resolve, said
@@ -47,10 +47,11 @@ def command(
     from variorum.spec.size import size
 
     found = [size(m, head=head_choice(head), context=context, batch=batch or 1, dtype=dtype) for m in specs]
+    rows = [{**vars(one), **_shape(model)} for model, one in zip(specs, found, strict=True)]
     if chosen() == "jsonl" or len(found) > 1:
-        emit(found, columns=COLUMNS)
+        emit(rows, human="\n".join(_table(rows, told=context is not None or batch is not None)))
     else:
-        emit(found[0], human="\n".join(_account(specs[0], found[0], formulas)))
+        emit(rows[0], human="\n".join(_account(specs[0], found[0], formulas)))
     if formulas and len(found) > 1 and chosen() == "human":
         for one in found:
             print("\n" + "\n".join([one.name, *_terms(one)]))
@@ -64,18 +65,44 @@ def _flops(value: object) -> str:
     return in_flops(value) if isinstance(value, int) else ""
 
 
-COLUMNS = (
-    Column("name", "model"),
-    "parameters",
-    "active",
-    Column("weight_bytes", "weights", _bytes),
-    Column("flops", "FLOPs/token", _flops),
-    Column("cache_per_token", "cache B/token"),
-    Column("cache", "cache", _bytes),
-    Column("activations", "activations", _bytes),
-    Column("context", "tokens"),
-    "batch",
-)
+def _shape(model: Model) -> dict[str, object]:
+    """The figures by which papers name a size: of each stack its depth, of the main one its heads."""
+    block = model.architecture.main.block.attention
+    return {
+        "depth": {name: stack.depth for name, stack in model.architecture.stacks.items()},
+        "width": model.architecture.width,
+        "heads": block.heads,
+        "kv_heads": getattr(block, "kv_heads", None),
+        "head_dim": block.head_dim,
+        "published": model.published,
+    }
+
+
+def _table(rows: list[dict[str, Any]], *, told: bool) -> list[str]:
+    """Models side by side; what depends on the length only where one was ``told``."""
+    shown = [
+        {
+            **row,
+            "layers": " + ".join(str(depth) for depth in row["depth"].values()),
+            "heads Q/KV": f"{row['heads']}/{row['kv_heads'] or 'latent'}",
+            "published": in_short(row["published"]) if row["published"] else "",
+        }
+        for row in rows
+    ]
+    columns: list[str | Column] = [
+        Column("name", "model"), "layers", "width", "heads Q/KV", "head_dim", "parameters",
+        *(["active"] if any(row["active"] != row["parameters"] for row in rows) else []),
+        "published",
+        Column("weight_bytes", "weights", _bytes),
+        Column("flops", "FLOPs/token", _flops),
+        Column("cache_per_token", "cache B/token"),
+    ]  # fmt: skip
+    if told:
+        columns += [
+            Column("cache", "cache", _bytes), Column("activations", "activations", _bytes),
+            Column("context", "tokens"), "batch",
+        ]  # fmt: skip
+    return table(shown, columns)
 
 
 def _account(model: Model, size: Size, formulas: bool) -> list[str]:
@@ -105,6 +132,11 @@ def _account(model: Model, size: Size, formulas: bool) -> list[str]:
         *_layers(size),
     ]
     return [*lines, "", *_terms(size)] if formulas else lines
+
+
+def in_short(count: float) -> str:
+    """A parameter count as tables quote it."""
+    return f"{count / 1e9:g}B" if count >= 1e9 else f"{count / 1e6:g}M"
 
 
 def in_billions(count: float) -> str:
