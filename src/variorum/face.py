@@ -12,6 +12,7 @@ from variorum import builder, checkpoint, hub
 from variorum.family.reference import architecture
 from variorum.inference import chat, encode, generate
 from variorum.model import Model as Core
+from variorum.spec import rules
 from variorum.spec.model import Model as Spec
 
 
@@ -48,9 +49,12 @@ class Model(Core):
         """
         return chat.answer(self, messages, max_new_tokens=max_new_tokens, **options).text
 
-    def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
-        """Sentence vectors [N, D], pooled as the checkpoint says (by default the mean, L2-normalised)."""
-        return encode.embed(self, texts, batch_size=batch_size)[0]
+    def embed(self, texts: Sequence[str], *, batch_size: int = 32, prompt: str | None = None) -> Tensor:
+        """Sentence vectors [N, D], pooled as the checkpoint says (by default the mean, L2-normalised).
+
+        ``prompt`` names what is put before each text ("query", "passage"), where the checkpoint or its spec has such.
+        """
+        return encode.embed(self, texts, batch_size=batch_size, prompt=prompt)[0]
 
     def fill_mask(self, text: str, *, top_k: int = 5) -> list[encode.Guess]:
         """The likeliest tokens for every mask in ``text``."""
@@ -86,5 +90,11 @@ def load(
 
 
 def build(spec: Spec | str | Path, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:
-    """A fresh model from a spec, from its name or from a spec file; see :func:`variorum.builder.build`."""
-    return cast(Model, builder.build(architecture(spec), head=head, seed=seed, kind=Model))
+    """A fresh model from a spec, from its name or from a spec file; see :func:`variorum.builder.build`.
+
+    Raises:
+        UsageError: the rules exclude such a model, with their reason.
+    """
+    whole = architecture(spec)
+    rules.require(whole, rules.BUILD)
+    return cast(Model, builder.build(whole, head=head, seed=seed, kind=Model))

@@ -8,7 +8,9 @@ import torch
 from tests.tiny_specs import gap, lm_head, shaken, tiny
 from variorum.errors import UsageError
 from variorum.face import Model, build
-from variorum.inference.encode import Recipe, embed, longest_input, tensors
+from variorum.inference.encode import embed, longest_input, tensors
+from variorum.inference.sentences import Recipe
+from variorum.spec.heads import EmbeddingHead
 from variorum.text.train import train_wordpiece_by_frequency
 
 LONG = "This is a very long text about a very cute bear " * 3
@@ -83,7 +85,7 @@ def test_the_first_token_or_the_mean_of_the_real_ones():
     encoding = model.tokenizer.encode(TEXTS[0])
     states = model(**tensors(model, model.tokenizer.pad([encoding]))).last_hidden_state[0]
     for pooling, right in (("first", states[0]), ("mean", states.mean(0))):
-        padded, _ = embed(model, TEXTS, recipe=Recipe(pooling=pooling, normalise=False))
+        padded, _ = embed(model, TEXTS, recipe=Recipe(head=EmbeddingHead(take=pooling, normalise=False)))
         assert gap(padded[0], right) < 1e-12
 
 

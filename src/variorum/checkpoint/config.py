@@ -149,8 +149,9 @@ def _written(model: Model, dialect: Dialect, origin: Mapping[str, Any]) -> dict[
 
 
 def class_name(dialect: Dialect, heads: tuple[str, ...]) -> str:
-    """The published class that carries exactly these heads."""
-    return next((name for name, has in dialect.classes.items() if set(has) == set(heads)), next(iter(dialect.classes)))
+    """The published class that carries exactly these heads, or the one that carries none."""
+    bare = next((name for name, has in dialect.classes.items() if not has), next(iter(dialect.classes)))
+    return next((name for name, has in dialect.classes.items() if set(has) == set(heads)), bare)
 
 
 def heads_of(config: Mapping[str, Any], dialect: Dialect) -> tuple[str, ...]:

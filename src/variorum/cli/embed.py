@@ -28,6 +28,7 @@ def command(
     column: str = "text",
     out: Path | None = None,
     batch_size: int = 32,
+    prompt: str | None = None,
     loading: Loading = PLAIN,
 ) -> None:
     """A vector for each text, pooled as the checkpoint says; the mean of its tokens and of length 1 otherwise.
@@ -41,6 +42,7 @@ def command(
         column: The column of a .csv, .tsv or .jsonl that holds the texts.
         out: Where vectors go: .npy (float32, a row a text) or .jsonl (text and vector); to stdout if absent.
         batch_size: Texts at a time.
+        prompt: The name of what is put before each text, where the checkpoint has such: query, passage.
     """
     if out is not None and out.suffix not in ENDINGS:
         raise UsageError("is neither .npy nor .jsonl", where=str(out), remedy="give --out one of these endings")
@@ -50,7 +52,7 @@ def command(
     from variorum.cli.loading import load
     from variorum.inference.encode import embed
 
-    vectors, cut = embed(load(model, loading), texts, batch_size=batch_size)
+    vectors, cut = embed(load(model, loading), texts, batch_size=batch_size, prompt=prompt)
     rows = vectors.float().cpu().numpy()
     if cut:
         say(f"{cut:,} of {len(texts):,} texts are longer than the model takes; of these the beginning was read")

@@ -84,23 +84,12 @@ BERT = Model(
         "bert-base-multilingual-uncased": Size(
             shape(768, 12, 12, vocab=105_879), "google-bert/bert-base-multilingual-uncased"
         ),
-        "muril-base-cased": Size(
-            shape(768, 12, 12, vocab=197_285) | {"tokenizer.cased": True}, "google/muril-base-cased"
-        ),
-        "all-MiniLM-L6-v2": Size(shape(384, 6, 12, vocab=30_522), "sentence-transformers/all-MiniLM-L6-v2", 22.7e6),
-        "MiniLM-L12-H384-uncased": Size(shape(384, 12, 12, vocab=30_522), "microsoft/MiniLM-L12-H384-uncased", 33e6),
-        "bge-small-en-v1.5": Size(shape(384, 12, 12, vocab=30_522), "BAAI/bge-small-en-v1.5", 33.4e6),
-        "bge-base-en-v1.5": Size(shape(768, 12, 12, vocab=30_522), "BAAI/bge-base-en-v1.5", 109e6),
-        "e5-base-v2": Size(shape(768, 12, 12, vocab=30_522), "intfloat/e5-base-v2", 110e6),
     },
 )
 
 ROBERTA_SIZES = {
     "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
     "roberta-large": Size(shape(1024, 24, 16, vocab=50_265), "FacebookAI/roberta-large", 355e6),
-    "xlm-roberta-base": Size(
-        shape(768, 12, 12, vocab=250_002) | {"tokenizer.kind": "unigram"}, "FacebookAI/xlm-roberta-base", 270e6
-    ),
 }
 ROBERTA = BERT.variant("roberta", cite="Liu et al. 2019, arXiv:1907.11692", sizes=ROBERTA_SIZES, changes=[
     Change(f"{E}.input.positions", Learned(rows=514, offset=2, count="ids"), POSITIONS,
@@ -117,6 +106,36 @@ ROBERTA = BERT.variant("roberta", cite="Liu et al. 2019, arXiv:1907.11692", size
     Change(f"{H}.sequence_classification", SequenceHead(take="first", transform=Transform(activation="tanh"),
            transform_dropout=0.1), OBJECTIVE, "without pair pretraining there is no trained pooler"),
 ], weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"))  # fmt: skip
+
+MURIL = BERT.variant(
+    "muril",
+    cite="Khanuja et al. 2021, arXiv:2103.10730",
+    changes=[
+        Change("tokenizer", Tokenizer(kind="wordpiece"), TOKENIZER, "17 languages of India, their scripts and Latin",
+               also={f"{E}.input.vocab": 197_285}),
+        Change("objective.pair", None, OBJECTIVE, "pairs are translations and transliterations, in one text (TLM)",
+               relieves="useless-objective"),
+        Change("recipe", Recipe(batch=4096, length=512, steps=1_000_000), TRAINING, "rare languages sampled more"),
+    ],
+    weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"),
+    sizes={"muril-base-cased": Size(shape(768, 12, 12, vocab=197_285), "google/muril-base-cased", 236e6)},
+)  # fmt: skip
+
+XLM_ROBERTA = ROBERTA.variant(
+    "xlm-roberta",
+    cite="Conneau et al. 2019, arXiv:1911.02116",
+    changes=[
+        Change("tokenizer", Tokenizer(kind="unigram"), TOKENIZER, "one vocabulary for a hundred languages",
+               also={f"{E}.input.vocab": 250_002}),
+        Change("recipe", Recipe(batch=8192, length=512, steps=1_500_000), TRAINING,
+               "2.5 TB of the web, no parallel text, no language ids"),
+    ],
+    weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"),
+    sizes={
+        "xlm-roberta-base": Size(shape(768, 12, 12, vocab=250_002), "FacebookAI/xlm-roberta-base", 270e6),
+        "xlm-roberta-large": Size(shape(1024, 24, 16, vocab=250_002), "FacebookAI/xlm-roberta-large", 550e6),
+    },
+)  # fmt: skip
 
 ALBERT_HEAD = VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu_tanh", width=128, norm=NORM))
 ALBERT = BERT.variant(
@@ -204,4 +223,4 @@ ELECTRA = BERT.variant(
         "electra-large-generator": _electra("large-generator", 256, 24, 4, 1024, 51e6),
     },
 )  # fmt: skip
-MODELS = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA)
+MODELS = (BERT, MURIL, ROBERTA, XLM_ROBERTA, ALBERT, DISTILBERT, ELECTRA)

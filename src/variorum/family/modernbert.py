@@ -56,13 +56,16 @@ MODERNBERT = BERT.variant(
                      SequenceHead(take="first", labels=1, transform=TRANSFORM, dropout=0.0),
                      "architecture.heads.token_classification": TokenHead(transform=TRANSFORM, dropout=0.0),
                      "architecture.heads.question_answering": TokenHead(transform=TRANSFORM, dropout=0.0)}),
-        Change("recipe", Recipe(batch=4608, length=1024, tokens=1.719e12, learning_rate=8e-4, weight_decay=1e-5,
-                                schedule="trapezoid"), axis=TRAINING, why="two trillion tokens, then length 8192",
+        Change("recipe", Recipe(batch=4608, length=8192, tokens=2.019e12, learning_rate=8e-4, weight_decay=1e-5,
+                                schedule="trapezoid"), axis=TRAINING,
+               why="1.72 trillion tokens at length 1024, then 0.3 at 8192",
                relieves="under-training"),
     ],
     sizes={
         "ModernBERT-base": Size(shape(768, 22, 12, vocab=50_368, ff=1152), "answerdotai/ModernBERT-base", 149e6),
-        "ModernBERT-large": Size(shape(1024, 28, 16, vocab=50_368, ff=2624), "answerdotai/ModernBERT-large", 395e6),
+        "ModernBERT-large": Size(
+            shape(1024, 28, 16, vocab=50_368, ff=2624) | {"recipe.batch": 4928, "recipe.learning_rate": 5e-4},
+            "answerdotai/ModernBERT-large", 395e6),
     },
 )  # fmt: skip
 MODELS = (MODERNBERT,)

@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from variorum.checkpoint import files
-from variorum.errors import DamagedFile, UsageError
+from variorum.errors import UsageError
+from variorum.inference.sentences import Recipe, recipe_for
 from variorum.model import Model
+from variorum.parts.heads import EmbeddingHead
+from variorum.parts.where import order_from_mask
 from variorum.spec.positions import Learned
 
-Pooling = Literal["mean", "first"]
 SPARE = "(spare row)"  # many tables have more rows than their tokenizer has tokens
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How a directory says sentences become vectors: sentence-transformers' files, or the usual mean and L2 norm.
-
-    ``longest`` is the most tokens of a text that are read.
-    """
-
-    pooling: Pooling = "mean"
-    normalise: bool = True
-    longest: int | None = None
-
-
-def recipe_of(directory: Path, pooling: Pooling | None = None) -> Recipe:
-    """Read the files of sentence-transformers where a directory has them; else take ``pooling``, else the mean.
-
-    Raises:
-        DamagedFile: they cannot be read, or ask for a pooling that is not implemented.
-    """
-    if not (directory / "1_Pooling" / "config.json").is_file():
-        return Recipe(pooling or "mean")
-    asked = files.read_json(directory / "1_Pooling" / "config.json")
-    modes = [name for name, on in asked.items() if name.startswith("pooling_mode_") and on]
-    kinds: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
-    if len(modes) != 1 or modes[0] not in kinds:
-        raise DamagedFile(
-            f"asks for {', '.join(modes) or 'no pooling'}; mean and first token are implemented",
-            where=str(directory / "1_Pooling" / "config.json"),
-        )
-    settings = directory / "sentence_bert_config.json"
-    longest = files.read_json(settings).get("max_seq_length") if settings.is_file() else None
-    return Recipe(
-        kinds[modes[0]], _normalises(directory), longest if isinstance(longest, int) and longest > 0 else None
-    )
-
-
-def _normalises(directory: Path) -> bool:
-    """Whether ``modules.json`` ends in a norm."""
-    path = directory / "modules.json"
-    if not path.is_file():
-        return False
-    try:
-        modules = json.loads(path.read_bytes())
-        return any(str(module["type"]).endswith("Normalize") for module in modules)
-    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
-        raise DamagedFile(f"cannot be read ({type(error).__name__})", where=str(path)) from None
 
 
 def longest_input(model: Model) -> int | None:
@@ -94,41 +46,55 @@ def tensors(model: Model, batch: Any) -> dict[str, Tensor]:
     found = {name: torch.as_tensor(value, device=device).long() for name, value in given.items()}
     if encoder is not None and model.is_decoder:
         # Reading needs one step of the decoder; what it writes is not looked at.
-        start = model.spec.architecture.main.tokens.start_id or 0
-        found["decoder_input_ids"] = torch.full((len(batch.input_ids), 1), start, device=device)
+        start = model.spec.architecture.main.tokens.start_id
+        first = start if isinstance(start, int) else 0
+        found["decoder_input_ids"] = torch.full((len(batch.input_ids), 1), first, device=device)
     return found
 
 
 @torch.no_grad()
 def embed(
-    model: Model, texts: Sequence[str], *, batch_size: int = 32, recipe: Recipe | None = None
+    model: Model, texts: Sequence[str], *, batch_size: int = 32, recipe: Recipe | None = None, prompt: str | None = None
 ) -> tuple[Tensor, int]:
-    """Sentence vectors [N, D] in input order, and how many texts were cut to the model's length."""
+    """Sentence vectors [N, D] in input order, and how many texts were cut to the model's length.
+
+    Args:
+        model: any that reads text; of an encoder-decoder the encoder is read.
+        texts: what to read.
+        batch_size: texts at a time.
+        recipe: how; by default as the model's directory or spec says.
+        prompt: the name of what is put before each text ("query", "passage"), where the recipe has such.
+
+    Raises:
+        NotFound: no prompt of that name.
+        DamagedFile: the directory asks for what is not implemented.
+    """
     tokenizer = tokenizer_of(model)
-    origin = model.origin
-    recipe = recipe or (Recipe() if origin is None else recipe_of(origin.directory, origin.pooling))
+    recipe = recipe or recipe_for(model)
+    before = recipe.before(prompt, model.spec.name)
+    unread = 0 if recipe.counts_prompt or not before else _wrapped(tokenizer, before)
     limit = min((n for n in (longest_input(model), tokenizer.model_max_length, recipe.longest) if n), default=None)
-    encodings = tokenizer.encode_batch(texts, max_length=limit)
+    encodings = tokenizer.encode_batch([before + text for text in texts], max_length=limit)
     order = sorted(range(len(texts)), key=lambda i: -len(encodings[i]))
     rows: list[Tensor | None] = [None] * len(texts)
+    pool = EmbeddingHead(recipe.head)
     for start in range(0, len(order), batch_size):
         which = order[start : start + batch_size]
         given = tensors(model, tokenizer.pad([encodings[i] for i in which]))
         out = model(**given, logits_to_keep=1)
         states = out.last_hidden_state if out.encoder_last_hidden_state is None else out.encoder_last_hidden_state
-        for i, vector in zip(which, _pooled(states, given["attention_mask"], recipe), strict=True):
+        places = order_from_mask(given["attention_mask"], states.shape[1], states.device)
+        for i, vector in zip(which, pool(states, places.masked_fill(places < unread, -1)), strict=True):
             rows[i] = vector
     width = model.spec.architecture.width
     stacked = torch.stack(rows) if rows else torch.empty(0, width)  # type: ignore[arg-type]
     return stacked, sum(e.n_truncated > 0 for e in encodings)
 
 
-def _pooled(states: Tensor, mask: Tensor, recipe: Recipe) -> Tensor:
-    if recipe.pooling == "first":
-        vectors = states[torch.arange(len(states)), mask.argmax(-1)]
-    else:
-        vectors = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
-    return torch.nn.functional.normalize(vectors, dim=-1) if recipe.normalise else vectors
+def _wrapped(tokenizer: Any, text: str) -> int:
+    """Tokens of ``text`` alone, without the one that ends it."""
+    ids = tokenizer.encode(text).ids
+    return len(ids) - (1 if ids and ids[-1] in tokenizer.special_ids else 0)
 
 
 @dataclasses.dataclass(frozen=True)

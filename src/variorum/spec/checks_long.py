@@ -82,7 +82,7 @@ def adaptive(model: Model) -> Found:
     """Adaptive softmaxes over words that are in no clusters, or tied to what is not there."""
     arch = model.architecture
     for name, head in arch.heads.items():
-        if not isinstance(head, AdaptiveSoftmax):
+        if not isinstance(head, AdaptiveSoftmax) or not arch.stacks:
             continue
         at, words = f"architecture.heads.{name}", arch.main.input
         cut = words.clusters if isinstance(words, TokenInput) else None

@@ -32,6 +32,14 @@ TINY = (
         given_positions=False,
     ),
     Tiny(
+        name="xlm-roberta",
+        system="xlm-roberta",
+        oracle="XLMRoberta",
+        heads=(None, "masked_lm", *TASKS, "multiple_choice"),
+        config={**BERT, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+        given_positions=False,
+    ),
+    Tiny(
         name="albert",
         system="albert",
         oracle="Albert",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from variorum.family.bert import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA, TABLE
+from variorum.family.bert import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA, TABLE, XLM_ROBERTA
 from variorum.family.names.common import head_width
 from variorum.spec.architecture import Sharing
 from variorum.spec.dialect import ACTIVATION, Dialect, Drop, Key, Rule, same, tied_to
@@ -167,7 +167,7 @@ ROBERTA_NAMES = BERT_NAMES.but(model_type="roberta", base=ROBERTA, prefix="rober
     heads=(*masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), *DENSE_CLASSIFIER),
     read=_roberta,
 )  # fmt: skip
-XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", classes=classes("XLMRoberta"))
+XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", base=XLM_ROBERTA, classes=classes("XLMRoberta"))
 
 
 def _albert(config: Mapping[str, Any], model: Model) -> dict[str, object]:
