@@ -42,9 +42,12 @@ def tiny(name: str, values: dict[str, object] | None = None) -> Spec:
         if isinstance(positions, Disentangled):
             spec = spec.set({f"{root}.positions.span": 5})
             if positions.buckets is not None:
-                spec = spec.set({f"{root}.positions.buckets": 5, f"{root}.positions.max_distance": 10})
+                buckets = {"span": 6, "buckets": 6, "max_distance": 10}
+                spec = spec.set({f"{root}.positions.{name}": value for name, value in buckets.items()})
         if isinstance(parts.input.positions, Learned):
             spec = spec.set({f"{root}.input.positions.rows": 80})
+        if parts.tokens.start_id == "last":  # who writes has been told the language
+            spec = spec.set({f"{root}.input.start_id": 3})
     return spec.set(values or {})
 
 
