@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from variorum.errors import NotFound
+from variorum.spec.heads import SequenceHead
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.model import Model
 from variorum.spec.part import Part
@@ -32,6 +33,11 @@ class Place(NamedTuple):
     def decodes(self) -> bool:
         """Whether this input is the decoder's beside an encoder."""
         return self.above.startswith("architecture.decoder") and self.spec.architecture.encoder is not None
+
+
+def _windowed(place: Place) -> bool:
+    window, memory = place.get("block.attention.window"), place.get("memory")
+    return isinstance(window, int) and isinstance(memory, int) and window <= memory + 1
 
 
 def _no_cross(place: Place) -> bool:
@@ -60,11 +66,24 @@ def _pooled(place: Place) -> bool:
     return not place.heads or wants_pooler(place.spec.architecture, place.heads)
 
 
+def _judges(at: Place) -> SequenceHead:
+    found = lookup(at.spec, at.above)
+    assert isinstance(found, SequenceHead)
+    return found
+
+
 DORMANT: dict[tuple[str, str], tuple[Callable[[Place], bool], str]] = {
     ("Layout", "cross"): (_no_cross, "there is no cross-attention"),
     ("TokenInput", "pad_id"): (
-        lambda at: not (at.decodes and at.heads == ("seq2seq_lm",)) and _count_of(at) == "mask",
+        lambda at: (
+            not (at.decodes and at.heads == ("seq2seq_lm",)) and _count_of(at) == "mask" and bool(at.get("pad_learns"))
+        ),
         "padding is what the mask says",
+    ),
+    ("SequenceHead", "end_id"): (lambda at: _judges(at).take != "end", "the head reads another state"),
+    ("TokenInput", "pad_learns"): (
+        lambda at: not at.decodes or at.get("start_id") != at.get("pad_id"),
+        "no text holds the padding id",
     ),
     ("TokenInput", "start_id"): (
         lambda at: not at.decodes or at.heads == (),
@@ -74,6 +93,7 @@ DORMANT: dict[tuple[str, str], tuple[Callable[[Place], bool], str]] = {
         lambda at: not getattr(self_stack(at), "inserts", None),
         "without a convolution nobody looks at padded positions",
     ),
+    ("Stack", "memory"): (_windowed, "no window reaches so far back"),
     ("Attention", "window"): (lambda at: at.above.endswith(".cross"), "cross-attention sees the whole source"),
     ("Disentangled", "max_distance"): (lambda at: _disentangled(at).buckets is None, "there are no buckets"),
     ("Disentangled", "key_bias"): (

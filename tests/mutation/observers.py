@@ -240,6 +240,9 @@ def holed(material: Material) -> Probe:
     ids[:, 4] = material.pad
     real = torch.ones_like(ids, dtype=torch.bool)
     batch = Batch(input_ids=ids, rows=real, pooled=material.pooled, choices=material.choices)
+    if material.start is not None:
+        written = ids.roll(1, 1)[:, : ids.shape[1] if material.echo else 11]
+        batch = dataclasses.replace(batch, decoder_input_ids=written, rows=real[:, : written.shape[1]])
     return Probe(kind="holed", batches=(batch,))
 
 
@@ -248,7 +251,7 @@ def looks(material: Material, probes: list[Probe]) -> Iterator[Probe]:
     kinds = ("right", "full", "left", "unsegmented", "two_stream", "cached", "cached_padded", "memory")
     by_kind = {probe.kind: probe for probe in probes}
     yield from (by_kind[kind] for kind in kinds if kind in by_kind)
-    if material.start is None and not material.pixels:
+    if not material.pixels and not material.mels:
         yield holed(material)
 
 

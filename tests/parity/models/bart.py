@@ -20,7 +20,9 @@ BART = {
 HEADS = ("seq2seq_lm", None, "sequence_classification", "question_answering")
 
 TINY = (
-    Tiny(name="bart", system="bart", oracle="Bart", heads=HEADS, config=BART, start=2, pools="eos", columns=True),
+    Tiny(
+        name="bart", system="bart", oracle="Bart", heads=HEADS, config=BART, start=2, trail=2, pools="eos", columns=True
+    ),
     Tiny(
         name="bart-scaled",
         system="bart",

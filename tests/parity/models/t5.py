@@ -30,6 +30,7 @@ TINY = (
         classes={None: "T5EncoderModel"},
         start=0,
         encodes=ENCODES,
+        trail=2,
         pools="eos",
     ),
     Tiny(
@@ -60,6 +61,7 @@ TINY = (
         untied="lm_head",
         start=0,
         encodes=ENCODES,
+        trail=2,
         pools="eos",
     ),
 )
