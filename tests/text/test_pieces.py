@@ -48,6 +48,7 @@ def test_ids_and_offsets_equal_the_released_library(
     trained: Callable[[str], Path], strings: list[str], family: str
 ) -> None:
     tokenizer = load_tokenizer(trained(family))
+    strings = [text for text in strings if "<eop>" not in text]  # a special token that XLNet's library reads from text
     made = by_sentencepiece(trained(family) / FILES[family], _cleaned(family, strings))
     wanted: Wanted = [(_published_ids(family, ids), offsets) for ids, offsets in made]
     ours = tokenizer.encode_batch(strings, specials=False)
@@ -142,8 +143,6 @@ def test_t5_sentinels_count_down_from_the_end(trained: Callable[[str], Path]) ->
 def test_a_text_cannot_spell_a_special_token(trained: Callable[[str], Path], strings: list[str], family: str) -> None:
     tokenizer = load_tokenizer(trained(family))
     forbidden = tokenizer.special_ids - {tokenizer.unk_id}
-    # XLNet publishes <eop> as a piece of text: its own library reads it from text too.
-    forbidden -= {tokenizer.token_to_id("<eop>")}
     assert forbidden
     for encoding in tokenizer.encode_batch(strings, specials=False):
         assert forbidden.isdisjoint(encoding.ids)
@@ -156,7 +155,7 @@ def test_decoding_is_the_released_library_s(trained: Callable[[str], Path], stri
     model = sentencepiece.SentencePieceProcessor(model_file=str(trained(family) / FILES[family]))
     known = 0
     for text, encoding in zip(_cleaned(family, strings), tokenizer.encode_batch(strings), strict=True):
-        if tokenizer.unk_id in encoding.ids or tokenizer.token_to_id("<eop>") in encoding.ids:
+        if tokenizer.unk_id in encoding.ids or "<eop>" in text:
             continue  # the library prints a sign for unknowns that is not in the text
         assert tokenizer.decode(encoding.ids) == model.Decode(model.Encode(text))
         known += 1

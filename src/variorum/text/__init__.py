@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .directory import byte_tokenizer, load_tokenizer
     from .encoding import Batch, Encoding
     from .tokenizer import Tokenizer
-    from .train import train_byte_level_bpe, train_wordpiece_by_frequency
+    from .train import train_byte_level_bpe, train_wordpiece, train_wordpiece_by_frequency
     from .vocabulary import check_vocabulary
 
 _HOMES = {
@@ -24,6 +24,7 @@ _HOMES = {
     "check_vocabulary": "vocabulary",
     "load_tokenizer": "directory",
     "train_byte_level_bpe": "train",
+    "train_wordpiece": "train",
     "train_wordpiece_by_frequency": "train",
 }
 
@@ -35,6 +36,7 @@ __all__ = [
     "check_vocabulary",
     "load_tokenizer",
     "train_byte_level_bpe",
+    "train_wordpiece",
     "train_wordpiece_by_frequency",
 ]
 

@@ -2,51 +2,87 @@
 
 One entry per family, as data. A directory names its family in ``tokenizer_config.json`` or ``config.json``; where it
 does not, the model's own pieces tell. Ids follow the released checkpoints: T5's sentinels count down from the end of
-the vocabulary, XLM-R keeps fairseq's first four ids and so shifts all others by one.
+the vocabulary, XLM-R keeps fairseq's first four ids and so shifts all others by one. Only data lives here;
+:mod:`variorum.text.dressing` applies it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..errors import DamagedFile
-from .aligned import CleanUp
-from .encoding import Side, Wrapper
-from .pieces import PieceEngine, PieceModel
-from .specials import Added, Declared
-
-MAX_GAP = 10_000  # ids that a side file may leave unnamed between the model's pieces and its own tokens
+from .encoding import Side
+from .layouts import PEGASUS_RESERVED, Layout, fairseq, pegasus, plain
 
 WrapperEntry = list[tuple[str, int]]
+
+# In the order of their ids (facebookresearch/fairseq, examples/mbart and examples/multilingual).
+MBART_LANGUAGES = (
+    "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX",
+    "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK", "tr_TR", "vi_VN",
+    "zh_CN",
+)  # fmt: skip
+MBART50_LANGUAGES = (
+    *MBART_LANGUAGES, "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE", "km_KH", "mk_MK",
+    "ml_IN", "mn_MN", "mr_IN", "pl_PL", "ps_AF", "pt_XX", "sv_SE", "sw_KE", "ta_IN", "te_IN", "th_TH", "tl_XX",
+    "uk_UA", "ur_PK", "xh_ZA", "gl_ES", "sl_SI",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How one family uses its ``.model`` file. Wrappers are written as roles, with A and B for the texts."""
+    """How one family uses its ``.model`` file.
+
+    Wrappers are written as roles, with A and B for the texts and "language" for the code of the text's language.
+
+    Attributes:
+        classes: tokenizer classes and model types that mean this family.
+        layout: which id each piece gets.
+        languages: language codes, in the order of their ids; the first wrapper slot of that name holds one of them.
+        language: the code where the directory names none (``src_lang``).
+        append: tokens that the family adds after the model's.
+        sentinels: further ones, <extra_id_0> last, unless ``extra_ids`` says how many.
+        clean: whether the released code cleans a text up before the model sees it; ``lower`` is its default for case.
+        strip_left: roles whose token takes the whitespace before it.
+        prefix_after_special: whether text after a special token starts with a space again.
+        switches: whether begin and end are put or left out by ``add_bos_token`` and ``add_eos_token``.
+    """
 
     name: str
     single: WrapperEntry
     pair: WrapperEntry
     roles: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    layout: Layout = plain
+    languages: tuple[str, ...] = ()
+    language: str = ""
     append: tuple[str, ...] = ()
-    fairseq: bool = False
+    sentinels: int = 0
     clean: bool = False
     lower: bool = False
     strip_left: tuple[str, ...] = ()
     prefix_after_special: bool = True
     padding_side: Side = "right"
     pad_type_id: int = 0
-    switches: bool = False  # bos and eos are put or left out by add_bos_token and add_eos_token
+    switches: bool = False
 
 
 T5 = Dialect(
     name="t5",
     classes=("t5", "mt5", "umt5", "byt5", "flan"),
     roles={"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
+    sentinels=100,
     single=[("A", 0), ("eos", 0)],
     pair=[("A", 0), ("eos", 0), ("B", 0), ("eos", 0)],
+)
+PEGASUS = Dialect(
+    name="pegasus",
+    classes=("pegasus",),
+    layout=pegasus,
+    roles={"eos": "</s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask_2>"},
+    append=PEGASUS_RESERVED,
+    single=[("A", 0), ("eos", 0)],
+    pair=[("A", 0), ("B", 0), ("eos", 0)],
 )
 ALBERT = Dialect(
     name="albert",
@@ -79,9 +115,28 @@ XLM_R = Dialect(
            "mask": "<mask>"},
     single=[("cls", 0), ("A", 0), ("sep", 0)],
     pair=[("cls", 0), ("A", 0), ("sep", 0), ("sep", 0), ("B", 0), ("sep", 0)],
-    fairseq=True,
+    layout=fairseq,
     strip_left=("mask",),
 )  # fmt: skip
+MBART = replace(
+    XLM_R,
+    name="mbart",
+    classes=("mbart",),
+    languages=MBART_LANGUAGES,
+    language="en_XX",
+    append=MBART_LANGUAGES,
+    single=[("A", 0), ("eos", 0), ("language", 0)],
+    pair=[("A", 0), ("B", 0), ("eos", 0), ("language", 0)],
+)
+MBART50 = replace(
+    MBART,
+    name="mbart50",
+    classes=("mbart50",),
+    languages=MBART50_LANGUAGES,
+    append=MBART50_LANGUAGES,
+    single=[("language", 0), ("A", 0), ("eos", 0)],
+    pair=[("language", 0), ("A", 0), ("B", 0), ("eos", 0)],
+)
 DEBERTA_V2 = Dialect(
     name="deberta-v2",
     classes=("debertav2", "deberta-v2", "deberta-v3"),
@@ -99,7 +154,7 @@ LLAMA = Dialect(
     padding_side="left",
     switches=True,
 )
-DIALECTS = (XLM_R, DEBERTA_V2, ALBERT, XLNET, T5, LLAMA)
+DIALECTS = (XLM_R, MBART, MBART50, DEBERTA_V2, ALBERT, XLNET, PEGASUS, T5, LLAMA)
 
 
 def dialect_of(class_name: str, model_type: str, pieces: set[str], file_name: str) -> Dialect:
@@ -111,11 +166,9 @@ def dialect_of(class_name: str, model_type: str, pieces: set[str], file_name: st
         pieces: spellings of the model's pieces.
         file_name: the model file's name.
     """
-    for name in (class_name, model_type):
-        plain = name.lower().removesuffix("fast").removesuffix("tokenizer")
-        for dialect in DIALECTS:
-            if plain in dialect.classes:
-                return dialect
+    named = dialect_named(class_name) or dialect_named(model_type)
+    if named is not None:
+        return named
     if file_name == "sentencepiece.bpe.model":
         return XLM_R
     if "[CLS]" in pieces:
@@ -125,112 +178,7 @@ def dialect_of(class_name: str, model_type: str, pieces: set[str], file_name: st
     return T5 if file_name == "spiece.model" else LLAMA
 
 
-def build(model: PieceModel, dialect: Dialect, declared: Declared) -> tuple[PieceEngine, Wrapper, Declared]:
-    """The engine and wrapper of one directory."""
-    ids, names = _fairseq(model) if dialect.fairseq else (list(range(model.size)), list(model.names))
-    declared = declared.with_defaults(**(dict(dialect.roles) or _own_roles(model)))
-    declared = _with_appended(dialect, declared, set(names))
-    _place(names, [*declared.added.values()], model.where, fixed=len(model.names))
-    position = {name: id for id, name in reversed(list(enumerate(names)))}
-    special = {ids[piece] for piece in model.control}
-    special |= {position[token.content] for token in declared.added.values() if token.special}
-    matched = [token for token in declared.added.values() if token.content]
-    spelled = {token.content for token in matched}
-    matched += [Added(content=names[id]) for id in sorted(special) if names[id] not in spelled and names[id]]
-    engine = PieceEngine(
-        model,
-        ids=ids,
-        names=names,
-        added=matched,
-        special_ids=frozenset(special),
-        clean=_clean(dialect, declared),
-        prefix_after_special=declared.flag("legacy", dialect.prefix_after_special) is not False,
-    )
-    return engine, _wrapper(dialect, declared, position, model.where), declared
-
-
-def _clean(dialect: Dialect, declared: Declared) -> CleanUp | None:
-    if not dialect.clean:
-        return None
-    lower, accents = declared.flag("do_lower_case", dialect.lower), declared.flag("keep_accents", False)
-    return CleanUp(
-        lower=bool(lower), keep_accents=bool(accents), remove_space=declared.flag("remove_space", True) is not False
-    )
-
-
-def _own_roles(model: PieceModel) -> dict[str, str]:
-    """Roles as the model file itself assigns them."""
-    own: dict[str, Callable[[], int]] = {
-        "bos": model.processor.bos_id,
-        "eos": model.processor.eos_id,
-        "unk": model.processor.unk_id,
-        "pad": model.processor.pad_id,
-    }
-    return {role: model.names[ask()] for role, ask in own.items() if 0 <= ask() < model.size}
-
-
-def _fairseq(model: PieceModel) -> tuple[list[int], list[str]]:
-    """fairseq's dictionary: <s>, <pad>, </s>, <unk>, then the model's pieces from its fourth on, then <mask>."""
-    if model.size < 3 or model.processor.unk_id() != 0:
-        raise DamagedFile("the model's first three pieces are not <unk>, <s>, </s>", where=model.where)
-    names = ["<s>", "<pad>", "</s>", "<unk>", *model.names[3:], "<mask>"]
-    return [3, 0, 2, *range(4, model.size + 1)], names
-
-
-def _with_appended(dialect: Dialect, declared: Declared, known: set[str]) -> Declared:
-    """Tokens that the family adds on its own: T5's sentinels in descending order, XLNet's <eop> and <eod>."""
-    added = dict(declared.added)
-    extra = declared.settings.get("extra_ids", 100) if dialect is T5 else 0
-    if type(extra) is not int or not 0 <= extra <= MAX_GAP:
-        raise DamagedFile(f"extra_ids {extra!r:.40} is not a small number", where="tokenizer_config.json")
-    sentinels = [f"<extra_id_{number}>" for number in reversed(range(extra))]
-    if dialect is T5 and any(name in known for name in sentinels):
-        sentinels = []
-    for content in (*sentinels, *dialect.append):
-        added.setdefault(content, Added(content=content))
-    for role in dialect.strip_left:
-        token = declared.roles.get(role)
-        if token in added and added[token].id is None:
-            added[token] = replace(added[token], strip_left=True)
-    first = [added.pop(content) for content in sentinels]
-    return replace(declared, added={token.content: token for token in first} | added)
-
-
-def _place(names: list[str], tokens: list[Added], where: str, *, fixed: int) -> None:
-    """Append tokens that the model lacks: those with a declared id at that id, the others at the end in order."""
-    for token in sorted((t for t in tokens if t.id is not None), key=lambda t: t.id or 0):
-        id = token.id or 0
-        if id >= fixed + MAX_GAP:
-            raise DamagedFile(f"added token {token.content[:40]!r} has id {id}, far beyond {fixed} pieces", where=where)
-        names.extend([""] * (id + 1 - len(names)))
-        if names[id] not in ("", token.content) and id >= fixed:
-            raise DamagedFile(f"id {id} is {names[id][:40]!r} and {token.content[:40]!r}", where=where)
-        names[id] = token.content
-    known = set(names)
-    for token in tokens:
-        if token.id is None and token.content not in known:
-            names.append(token.content)
-            known.add(token.content)
-
-
-def _wrapper(dialect: Dialect, declared: Declared, position: Mapping[str, int], where: str) -> Wrapper:
-    left_out: set[str] = set()
-    if dialect.switches:
-        if declared.flag("add_bos_token", True) is False:
-            left_out.add("bos")
-        if not declared.flag("add_eos_token", False):
-            left_out.add("eos")
-
-    def entries(template: WrapperEntry) -> list[tuple[int | str, int]]:
-        out: list[tuple[int | str, int]] = []
-        for what, type_id in template:
-            if what in ("A", "B"):
-                out.append((what, type_id))
-            elif what not in left_out:
-                token = declared.roles.get(what)
-                if token is None or token not in position:
-                    raise DamagedFile(f"the {dialect.name} wrapper needs a {what} token", where=where)
-                out.append((position[token], type_id))
-        return out
-
-    return Wrapper.of(entries(dialect.single), entries(dialect.pair))
+def dialect_named(name: str) -> Dialect | None:
+    """The family that a tokenizer class or a model type stands for, if it is one of these."""
+    short = name.lower().removesuffix("fast").removesuffix("tokenizer")
+    return next((dialect for dialect in DIALECTS if short in dialect.classes), None)

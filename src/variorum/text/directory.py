@@ -14,13 +14,16 @@ from typing import Any
 
 from ..errors import DamagedFile, NotFound
 from .bytelevel import ByteEngine
-from .dialects import build, dialect_of
+from .dialects import dialect_named, dialect_of
 from .document import check_document, unknown_patterns, wrapper_of
+from .dressing import build
 from .encoding import Side, Slot, Wrapper
 from .guard import parse_json, read_bytes, reject_lone_surrogates
+from .merges import read_bpe
 from .native import NativeEngine, add_tokens, backend_from_text, check_added_ids, probe_patterns
 from .pieces import PieceModel
-from .published import read_byte_level, read_wordpiece
+from .prompts import chosen, is_transcript, times
+from .published import read_wordpiece
 from .specials import Declared, read_declared
 from .tekken import read_tekken
 from .tokenizer import Kind, Tokenizer
@@ -47,39 +50,63 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     if not directory.is_dir():
         raise NotFound("no such directory", where=str(directory))
     declared = read_declared(directory, _json)
-    tokenizer = _read(directory, declared)
+    family = _family(directory, declared)
+    tokenizer = _read(directory, declared, family)
     settings = declared.settings
     padding, cut = (_side(settings, key) for key in ("padding_side", "truncation_side"))
-    limit = settings.get("model_max_length")
+    limit, pad_type = settings.get("model_max_length"), settings.get("pad_token_type_id")
+    wrapper, choices = chosen(tokenizer.engine, tokenizer.wrapper, declared, str(directory))
     return replace(
         tokenizer,
+        wrapper=wrapper,
+        choices=choices,
         files=_published_files(directory),
         padding_side=padding or tokenizer.padding_side,
         truncation_side=cut or tokenizer.truncation_side,
+        pad_type_id=pad_type if type(pad_type) is int and 0 <= pad_type < 2**15 else tokenizer.pad_type_id,
         model_max_length=limit if type(limit) is int and 0 < limit < NO_LIMIT else None,
+        tidy=_is_tidy(declared, tokenizer.kind),
+        marks=times(tokenizer.engine) if is_transcript(tokenizer.engine) else frozenset(),
     )
 
 
-def _read(directory: Path, declared: Declared) -> Tokenizer:
+def _family(directory: Path, declared: Declared) -> tuple[str, str]:
+    """The tokenizer class and the model type that a directory names, or empty strings."""
+    path = directory / "config.json"
+    config = _json(path) if path.exists() else {}
+    class_name = declared.settings.get("tokenizer_class") or config.get("tokenizer_class")
+    return str(class_name or ""), str(config.get("model_type") or "")
+
+
+def _is_tidy(declared: Declared, kind: Kind) -> bool:
+    """Whether decoded text is tidied. Text of merges is exact as it is, so there the setting alone does not count."""
+    exact = kind in ("byte_level_bpe", "bpe", "bytes")
+    name = "clean_up_tokenization_spaces"
+    return declared.flag(f"{name}_for_bpe_even_though_it_will_corrupt_output" if exact else name, False) is True
+
+
+def _read(directory: Path, declared: Declared, family: tuple[str, str]) -> Tokenizer:
     if (directory / "tokenizer.json").exists():
-        return _from_document(directory / "tokenizer.json", declared)
+        made = _from_document(directory / "tokenizer.json", declared)
+        worn = next((found for found in map(dialect_named, family) if found is not None), None)
+        return replace(made, padding_side=worn.padding_side, pad_type_id=worn.pad_type_id) if worn else made
     if (directory / "tekken.json").exists():
         engine, wrapper, roles = read_tekken(directory / "tekken.json")
         return Tokenizer(kind="byte_level_bpe", engine=engine, wrapper=wrapper, special=roles, padding_side="left")
     model = _piece_file(directory)
     if model is not None:
-        return _from_pieces(model, declared)
+        return _from_pieces(model, declared, family)
     vocab_json, merges = directory / "vocab.json", directory / "merges.txt"
     if vocab_json.exists() and merges.exists():
-        backend, wrapper, declared = read_byte_level(vocab_json, merges, declared)
+        backend, kind, wrapper, declared = read_bpe(vocab_json, merges, declared, family[1])
         engine = NativeEngine(backend, where=str(vocab_json))
         wrapper = _switched(wrapper, declared, engine.lookup)
-        return Tokenizer(kind="byte_level_bpe", engine=engine, wrapper=wrapper, special=_present(declared, engine))
+        return Tokenizer(kind=kind, engine=engine, wrapper=wrapper, special=_present(declared, engine))
     if (directory / "vocab.txt").exists():
         backend, wrapper, declared = read_wordpiece(directory / "vocab.txt", declared)
         engine = NativeEngine(backend, where=str(directory / "vocab.txt"))
         return Tokenizer(kind="wordpiece", engine=engine, wrapper=wrapper, special=_present(declared, engine))
-    if "byt5" in str(declared.settings.get("tokenizer_class", "")).lower():
+    if "byt5" in family[0].lower():
         return byte_tokenizer()
     raise NotFound(
         "no tokenizer file", where=str(directory), remedy=f"expected one of {', '.join((*OTHER_FILES, *PIECE_FILES))}"
@@ -134,12 +161,9 @@ def _guessed_roles(document: Mapping[str, Any], wrapper: Wrapper, engine: Native
     return roles
 
 
-def _from_pieces(path: Path, declared: Declared) -> Tokenizer:
+def _from_pieces(path: Path, declared: Declared, family: tuple[str, str]) -> Tokenizer:
     model = PieceModel(read_bytes(path), str(path))
-    config_path = path.parent / "config.json"
-    config = _json(config_path) if config_path.exists() else {}
-    class_name, model_type = declared.settings.get("tokenizer_class"), config.get("model_type")
-    dialect = dialect_of(str(class_name or ""), str(model_type or ""), set(model.names), path.name)
+    dialect = dialect_of(*family, set(model.names), path.name)
     engine, wrapper, declared = build(model, dialect, declared)
     return Tokenizer(
         kind="unigram" if model.algorithm == "unigram" else "bpe",

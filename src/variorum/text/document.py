@@ -15,6 +15,10 @@ from .encoding import Slot, Wrapper
 MODELS = {"WordPiece", "BPE", "Unigram", "WordLevel"}
 MAX_ID = 2**22  # sixteen times the largest published vocabulary; ids index tables, so they must stay small
 
+QWEN2_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
 # Patterns of published tokenizers: each runs in linear time on every text tried against it.
 KNOWN_PATTERNS = frozenset(
     {
@@ -23,9 +27,7 @@ KNOWN_PATTERNS = frozenset(
         # Llama 3, cl100k
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
         r"|\s+(?!\S)|\s+",
-        # Qwen 2
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-        r"|\s+(?!\S)|\s+",
+        QWEN2_PATTERN,
         # Mistral tekken
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"

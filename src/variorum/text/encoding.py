@@ -53,11 +53,15 @@ class Encoding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
-    """A place in a wrapper: the special token ``id``, or the text number ``sequence`` (exactly one is set)."""
+    """A place in a wrapper: the special token ``id``, or the text number ``sequence``.
+
+    A place with a ``role`` is for a token that is chosen for each text ("language", "task"); it may be empty.
+    """
 
     type_id: int = 0
     id: int | None = None
     sequence: int | None = None
+    role: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,110 +1,258 @@
-"""Training small vocabularies from texts, through the ``tokenizers`` library.
+"""Training a vocabulary from texts, in the clothes of a family, to files that others read to the same ids.
 
-Deterministic: equal texts in equal order give equal files. The library's WordPiece trainer merges by frequency, not by
-the likelihood rule of the WordPiece paper, so it carries that in its name here.
+Deterministic: equal texts in equal order give equal files. WordPiece is learned by the likelihood rule of its paper;
+the rule that the ``tokenizers`` library has under that name merges by frequency, and carries that in its name here.
+What is trained is read back from the files that it will be saved as, so both are one.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import normalizers, processors
 
 from ..errors import UsageError
-from .document import wrapper_of
-from .native import NativeEngine, add_tokens
-from .published import BERT_ROLES, MAX_WORD
-from .specials import Added
-from .tokenizer import Kind, Tokenizer
+from . import learning
+from .conversion import backend_of, template
+from .directory import load_tokenizer
+from .dressing import build
+from .encoding import Wrapper
+from .families import FAMILIES, USUAL, Family, Method, family_named
+from .native import add_tokens
+from .pieces import PieceModel
+from .specials import Added, Declared
+from .tokenizer import Tokenizer
 
 
-def train_byte_level_bpe(texts: Iterable[str], vocab_size: int, specials: Sequence[str] = ()) -> Tokenizer:
-    """GPT-2's byte-level BPE, learned from texts.
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be trained: a family, a method of it, a size, and how texts are folded."""
 
-    Args:
-        texts: the corpus, in any pieces.
-        vocab_size: ids in all, specials and the 256 bytes included; fewer if the corpus has no more pairs to merge.
-        specials: tokens that no text produces; they get the first ids, and the first one is the end of text.
+    family: Family
+    method: Method
+    size: int
+    lower: bool
+    strip_accents: bool
+    min_count: int
+    unused: int
+    extra: tuple[str, ...]
 
-    Raises:
-        UsageError: the size does not hold the bytes and the specials.
-    """
-    floor = 256 + len(specials)
-    if vocab_size < floor:
-        raise UsageError(f"vocab_size {vocab_size} is less than 256 bytes and {len(specials)} specials ({floor})")
-    backend = tokenizers.Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=list(specials),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    backend.train_from_iterator(_checked(texts), trainer)
-    roles = dict.fromkeys(("bos", "eos"), specials[0]) if specials else {}
-    return _finished(backend, "byte_level_bpe", roles)
+    @property
+    def first(self) -> list[str]:
+        """Specials with the first ids; BERT's keep places free after the first, as published."""
+        first = self.family.first
+        return [*first[:1], *(f"[unused{number}]" for number in range(self.unused)), *first[1:]]
+
+    @property
+    def fold(self) -> list[normalizers.Normalizer]:
+        return learning.folding(self.lower, self.strip_accents)
 
 
-def train_wordpiece_by_frequency(
+def train(
     texts: Iterable[str],
     vocab_size: int,
     *,
-    lower: bool = True,
+    method: Method | None = None,
+    family: str | None = None,
+    lower: bool | None = None,
     strip_accents: bool | None = None,
-    specials: Sequence[str] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    min_count: int = 1,
+    unused: int = 0,
+    extra: Sequence[str] = (),
 ) -> Tokenizer:
-    """A vocabulary for BERT's greedy WordPiece, learned by merging the most *frequent* pairs.
+    """A vocabulary learned from texts.
 
     Args:
         texts: the corpus, in any pieces.
-        vocab_size: ids in all; fewer if the corpus has no more pairs to merge.
-        lower: lower-case texts.
+        vocab_size: ids in all, special tokens included; fewer if the corpus has no more to learn.
+        method: how it is learned; the family's own way unless given.
+        family: whose special tokens, wrapper and files it gets; the usual one of the method unless given.
+        lower: lower-case texts; as the family does unless given.
         strip_accents: drop accents; follows ``lower`` unless given.
-        specials: first ids; must hold BERT's five.
+        min_count: pairs of pieces that occur less often are not merged.
+        unused: places for tokens to come, after the first special token; 99 gives BERT's published special ids.
+        extra: further special tokens, at the end.
 
     Raises:
-        UsageError: a special token that BERT's wrapper needs is missing.
+        NotFound: no such family.
+        UsageError: a method that is not the family's, a size that does not hold what must be in it, or no text.
     """
-    missing = [token for token in BERT_ROLES.values() if token not in specials]
-    if missing:
-        raise UsageError(f"specials lack {', '.join(missing)}")
-    backend = tokenizers.Tokenizer(models.WordPiece(unk_token=BERT_ROLES["unk"]))
-    backend.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip_accents)
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
+    plan = planned(vocab_size, method, family, lower, strip_accents, min_count, unused, extra)
+    if plan.method == "bytes":
+        return _saved_as({"tokenizer_config.json": _json({"tokenizer_class": "ByT5Tokenizer"})})
     corpus = list(_checked(texts))
-    fixed = [*specials, *(piece for piece in _alphabet(backend, corpus) if piece not in specials)]
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=fixed, show_progress=False)
-    backend.train_from_iterator(corpus, trainer)
-    # A fresh object, for the trainer has made added tokens of the whole alphabet.
-    vocab = backend.get_vocab(with_added_tokens=False)
-    model = models.WordPiece(vocab, unk_token=BERT_ROLES["unk"], max_input_chars_per_word=MAX_WORD)
-    parts = backend.normalizer, backend.pre_tokenizer, backend.decoder
-    backend = tokenizers.Tokenizer(model)
-    backend.normalizer, backend.pre_tokenizer, backend.decoder = parts
-    backend.add_special_tokens(list(specials))
-    cls, sep = (list(specials).index(BERT_ROLES[role]) for role in ("cls", "sep"))
-    backend.post_processor = processors.BertProcessing((BERT_ROLES["sep"], sep), (BERT_ROLES["cls"], cls))
-    settings = {"do_lower_case": lower, "strip_accents": strip_accents, "tokenizer_class": "BertTokenizer"}
-    return _finished(backend, "wordpiece", BERT_ROLES, settings)
+    if not any(text.strip() for text in corpus):
+        raise UsageError("there is no text to learn from")
+    return _from_pieces(corpus, plan) if plan.family.dialect is not None else _from_words(corpus, plan)
 
 
-def _alphabet(backend: tokenizers.Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Every character, then every continuing character, in code point order.
+def planned(
+    size: int,
+    method: Method | None,
+    family: str | None,
+    lower: bool | None,
+    strip_accents: bool | None,
+    min_count: int,
+    unused: int,
+    extra: Sequence[str],
+) -> Plan:
+    """The plan of these wishes, or a :class:`UsageError` for those that do not go together."""
+    worn = family_named(family or (USUAL[method] if method is not None else "bert"))
+    chosen = method or worn.methods[0]
+    if chosen not in worn.methods:
+        fitting = [name for name, other in FAMILIES.items() if chosen in other.methods]
+        raise UsageError(
+            f"{worn.name} does not use {chosen} but {' or '.join(worn.methods)}",
+            remedy=f"{chosen} is used by {', '.join(fitting)}",
+        )
+    if min_count < 1:
+        raise UsageError(f"min_count {min_count} is less than 1")
+    if unused and worn.name != "bert":
+        raise UsageError(f"{worn.name} has no unused places", remedy="leave unused out")
+    words = [token for token in extra if not token.strip() or token.isalnum()]
+    if words:
+        raise UsageError(f"special token {words[0]!r} is a word of the text", remedy="put it in brackets")
+    low = worn.lower if lower is None else lower
+    return Plan(
+        family=worn, method=chosen, size=size, lower=low, strip_accents=low if strip_accents is None else strip_accents,
+        min_count=min_count, unused=unused, extra=tuple(extra),
+    )  # fmt: skip
 
-    Left to itself the library numbers the continuing ones in the random order of a hash table, and ties between pairs
-    are decided by those numbers: two runs would learn different vocabularies.
-    """
-    first: set[str] = set()
-    later: set[str] = set()
-    for text in texts:
-        for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text)):
-            first |= set(word)
-            later |= set(word[1:])
-    return [*sorted(first), *(f"##{char}" for char in sorted(later))]
+
+def _from_words(corpus: Sequence[str], plan: Plan) -> Tokenizer:
+    """A vocabulary that the ``tokenizers`` library holds, as BERT's and GPT-2's are."""
+    family = plan.family
+    last = [*family.last, *plan.extra]
+    backend = _learned(corpus, plan, plan.size - len(last))
+    declared = Declared().with_defaults(**family.roles)
+    mask = family.roles.get("mask") if family.trims else None
+    for token in (*plan.first, *last):
+        add_tokens(backend, [Added(content=token, strip_left=token == mask)], "training")
+    lookup = backend.get_vocab()
+    entries = {role: lookup[token] for role, token in family.roles.items()}
+    wrapper = Wrapper()
+    if family.single:
+        single, pair = (
+            [(entries.get(what, what), segment) for what, segment in one] for one in (family.single, family.pair)
+        )
+        wrapper = Wrapper.of(single, pair)
+    if family.trims:
+        sep, cls = ((family.roles[role], entries[role]) for role in ("sep", "cls"))
+        backend.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=False)
+    else:
+        _put_around(backend, wrapper)
+    settings: dict[str, object] = {"tokenizer_class": family.class_name}
+    if plan.method.startswith("wordpiece"):
+        settings |= {"do_lower_case": plan.lower, "strip_accents": plan.strip_accents}
+    return _saved_as(_files(backend, settings, declared.roles, plan.method))
+
+
+def _learned(corpus: Sequence[str], plan: Plan, size: int) -> tokenizers.Tokenizer:
+    if plan.method == "byte-bpe":
+        return learning.byte_bpe(corpus, size, plan.first, fold=plan.fold, min_count=plan.min_count)
+    if plan.family.words:
+        return learning.word_bpe(
+            corpus, size, plan.first, lower=plan.lower, strip_accents=plan.strip_accents, min_count=plan.min_count
+        )
+    rule = learning.by_likelihood if plan.method == "wordpiece" else learning.by_frequency
+    return learning.wordpiece(
+        corpus,
+        size,
+        plan.first,
+        lower=plan.lower,
+        strip_accents=plan.strip_accents,
+        min_count=plan.min_count,
+        rule=rule,
+    )
+
+
+def _from_pieces(corpus: Sequence[str], plan: Plan) -> Tokenizer:
+    """A vocabulary that a SentencePiece model holds, as T5's and LLaMA's are."""
+    dialect = plan.family.dialect
+    assert dialect is not None
+    folding = {"do_lower_case": plan.lower, "keep_accents": not plan.strip_accents} if dialect.clean else {}
+    asked = Declared(settings=folding, added={token: Added(content=token) for token in plan.extra})
+    fold = plan.fold
+    size = plan.size - _ids_around(plan, asked)
+    if size < 1:
+        raise UsageError(f"vocab_size {plan.size} is less than the special tokens of {plan.family.name}")
+    model = PieceModel(
+        learning.sentencepiece_model(corpus, size, plan.method, fold, plan.family.options), plan.family.model_file
+    )
+    engine, wrapper, declared = build(model, dialect, asked)
+    backend = backend_of(model, engine, declared)
+    if fold and not dialect.clean:
+        backend.normalizer = normalizers.Sequence([*fold, backend.normalizer])
+    special = [engine.names[id] for id in sorted(engine.special_ids)]
+    added = [replace(declared.added.get(name, Added(content=name)), id=engine.lookup[name]) for name in special]
+    add_tokens(backend, added, "training")
+    _put_around(backend, wrapper)
+    settings: dict[str, object] = {
+        "tokenizer_class": plan.family.class_name,
+        "padding_side": dialect.padding_side,
+        "pad_token_type_id": dialect.pad_type_id,
+        **folding,
+    }
+    files = _files(backend, settings, declared.roles, plan.method)
+    if not fold or dialect.clean:  # a model cannot say that case or accents were folded before it
+        files[plan.family.model_file] = model.data
+    return _saved_as(files)
+
+
+def _ids_around(plan: Plan, asked: Declared) -> int:
+    """How many ids a family has beside those of its model: told by a model of next to nothing."""
+    dialect = plan.family.dialect
+    assert dialect is not None
+    tiny = PieceModel(
+        learning.sentencepiece_model(["a b c"], 400, plan.method, [], plan.family.options), plan.family.model_file
+    )
+    engine, _, _ = build(tiny, dialect, asked)
+    return len(engine.names) - tiny.size
+
+
+def _put_around(backend: tokenizers.Tokenizer, wrapper: Wrapper) -> None:
+    names = {id: token for token, id in backend.get_vocab().items()}
+    around = template(wrapper, names)
+    if around is not None:
+        backend.post_processor = around
+
+
+def _files(
+    backend: tokenizers.Tokenizer, settings: Mapping[str, object], roles: Mapping[str, str], method: Method
+) -> dict[str, bytes]:
+    """The files of a published directory: ``tokenizer.json``, its side files, and the forms that came before it."""
+    document = backend.to_str(pretty=False)
+    special = {f"{role}_token": token for role, token in roles.items()}
+    files = {
+        "tokenizer.json": document.encode(),
+        "tokenizer_config.json": _json({**settings, **special}),
+        "special_tokens_map.json": _json(special),
+    }
+    vocab = backend.get_vocab()
+    ordered = sorted(vocab, key=vocab.__getitem__)
+    if method.startswith("wordpiece"):
+        files["vocab.txt"] = "".join(f"{token}\n" for token in ordered).encode()
+    elif method == "byte-bpe" and backend.normalizer is None:
+        merges = json.loads(document)["model"]["merges"]
+        files["vocab.json"] = json.dumps({token: vocab[token] for token in ordered}, ensure_ascii=False).encode()
+        files["merges.txt"] = "".join(["#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges)]).encode()
+    return files
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _saved_as(files: Mapping[str, bytes]) -> Tokenizer:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        return load_tokenizer(Path(folder))
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:
@@ -116,16 +264,42 @@ def _checked(texts: Iterable[str]) -> Iterable[str]:
         yield text
 
 
-def _finished(
-    backend: tokenizers.Tokenizer, kind: Kind, roles: Mapping[str, str], settings: Mapping[str, object] | None = None
+def train_wordpiece(
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    lower: bool = True,
+    strip_accents: bool | None = None,
+    min_count: int = 1,
 ) -> Tokenizer:
-    """With the files that the directory of this tokenizer will hold."""
-    add_tokens(backend, [Added(content=token) for token in roles.values()], "training")
-    document = backend.to_str(pretty=False)
-    names = {f"{role}_token": token for role, token in roles.items()}
-    default = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    config = json.dumps({**default, **(settings or {}), **names}, indent=2, ensure_ascii=False)
-    files = {"tokenizer.json": document.encode(), "tokenizer_config.json": (config + "\n").encode()}
-    wrapper = wrapper_of(json.loads(document), "training")
-    engine = NativeEngine(backend, where="trained tokenizer")
-    return Tokenizer(kind=kind, engine=engine, wrapper=wrapper, special=dict(roles), files=files)
+    """BERT's WordPiece, learned by the likelihood rule of its paper; arguments as for :func:`train`."""
+    return train(texts, vocab_size, method="wordpiece", lower=lower, strip_accents=strip_accents, min_count=min_count)
+
+
+def train_wordpiece_by_frequency(
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    lower: bool = True,
+    strip_accents: bool | None = None,
+) -> Tokenizer:
+    """BERT's WordPiece, learned by merging the most *frequent* pairs; arguments as for :func:`train`."""
+    return train(texts, vocab_size, method="wordpiece-by-frequency", lower=lower, strip_accents=strip_accents)
+
+
+def train_byte_level_bpe(texts: Iterable[str], vocab_size: int, specials: Sequence[str] = ()) -> Tokenizer:
+    """GPT-2's byte-level BPE, learned from texts, with special tokens of one's own.
+
+    Args:
+        texts: the corpus, in any pieces.
+        vocab_size: ids in all, specials and the 256 bytes included; fewer if the corpus has no more pairs to merge.
+        specials: tokens that no text produces; they get the first ids, and the first one is the end of text.
+
+    Raises:
+        UsageError: the size does not hold the bytes and the specials.
+    """
+    backend = learning.byte_bpe(list(_checked(texts)), vocab_size, specials, fold=[], min_count=0)
+    for token in specials:
+        add_tokens(backend, [Added(content=token)], "training")
+    roles = dict.fromkeys(("bos", "eos"), specials[0]) if specials else {}
+    return _saved_as(_files(backend, {"tokenizer_class": "PreTrainedTokenizerFast"}, roles, "byte-bpe"))
