@@ -8,7 +8,7 @@ import torch
 from tests.spec.shrunk import ALL
 from variorum.builder import build, empty
 from variorum.errors import NotFound
-from variorum.spec.inventory import tensors
+from variorum.spec.inventory import constants, tensors
 from variorum.spec.model import Model as Spec
 
 
@@ -26,7 +26,9 @@ def test_a_model_with_any_head_has_the_tensors_of_the_inventory_and_no_other(nam
         for model in (build(spec, head=head), empty(spec, heads)):
             assert {key: tuple(p.shape) for key, p in model.named_parameters()} == dict(listed)
             assert [key for key, _ in model.named_tensors()] == list(listed)
-            assert not list(model.named_buffers())
+            fixed = constants(spec.architecture, heads)
+            assert {key: tuple(value.shape) for key, value in model.named_buffers()} == fixed
+            assert [key for key, _ in model.named_constants()] == list(fixed)
     every = list(spec.architecture.heads)
     both = build(spec, head=every)
     assert {key: tuple(p.shape) for key, p in both.named_parameters()} == dict(tensors(spec.architecture, every))

@@ -75,9 +75,7 @@ def _judges(at: Place) -> SequenceHead:
 DORMANT: dict[tuple[str, str], tuple[Callable[[Place], bool], str]] = {
     ("Layout", "cross"): (_no_cross, "there is no cross-attention"),
     ("TokenInput", "pad_id"): (
-        lambda at: (
-            not (at.decodes and at.heads == ("seq2seq_lm",)) and _count_of(at) == "mask" and bool(at.get("pad_learns"))
-        ),
+        lambda at: not (at.decodes and at.heads == ("seq2seq_lm",)) and _count_of(at) == "mask",
         "padding is what the mask says",
     ),
     ("SequenceHead", "end_id"): (lambda at: _judges(at).take != "end", "the head reads another state"),
@@ -88,10 +86,6 @@ DORMANT: dict[tuple[str, str], tuple[Callable[[Place], bool], str]] = {
     ("TokenInput", "start_id"): (
         lambda at: not at.decodes or at.heads == (),
         "only a decoder beside an encoder begins with it",
-    ),
-    ("TokenInput", "mask_padding"): (
-        lambda at: not getattr(self_stack(at), "inserts", None),
-        "without a convolution nobody looks at padded positions",
     ),
     ("Stack", "memory"): (_windowed, "no window reaches so far back"),
     ("Attention", "window"): (lambda at: at.above.endswith(".cross"), "cross-attention sees the whole source"),

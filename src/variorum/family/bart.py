@@ -108,7 +108,7 @@ PEGASUS = TRANSFORMER.variant(
         Change("tokenizer", Tokenizer(kind="unigram"), TOKENIZER, "96,000 pieces for news and web",
                also=dict.fromkeys(_VOCABS, 96_103)),
         Change("architecture.decoder.input.pad_learns", False, TRAINING, "released code: padding, which also starts"
-               " each text, learns only as an output", also={"architecture.encoder.input.pad_learns": False}),
+               " each text, learns only as an output"),
         Change("recipe", Recipe(batch=8192, length=1024, steps=500_000, schedule="inverse_sqrt"), TRAINING,
                "C4 and HugeNews", relieves="under-training", also={"architecture.init": Init(), **_REGULAR}),
     ],

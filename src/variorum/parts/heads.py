@@ -128,15 +128,12 @@ class EnhancedMaskDecoder(VocabularyHead):
 def at_ends(ids: Tensor | None, end_id: int, order: Tensor) -> Tensor:
     """``order`` [B or 1, T] where the text that is read, [B, T], holds its end token; -1 everywhere else.
 
-    Raises:
-        UsageError: no ids, ids of another length than the states have, or a text without an end token.
+    A row without an end token keeps its order, and so does every row where the states are not of a text that was read.
     """
     if ids is None or ids.shape[-1] != order.shape[-1]:
-        raise UsageError("the head reads the state at the end of input_ids", remedy="give input_ids and nothing beside")
+        return order
     found = torch.where(ids == end_id, order, -1)
-    if bool((found.amax(-1) < 0).any()):
-        raise UsageError(f"a text has no end token, {end_id}", remedy="let the tokenizer end it, or shorten it first")
-    return found
+    return torch.where(found.amax(-1, keepdim=True) < 0, order, found)
 
 
 class SequenceHead(nn.Module):

@@ -88,7 +88,8 @@ class SequenceHead(Part):
     """One vector per sequence, then a linear layer: sequence_classification, image_classification, next_sentence.
 
     ``take`` says which vector: the model's pooler, the first token, the last real token, the mean of the real tokens,
-    or "end": where the text that is read has its last ``end_id`` (T5, BART). ``transform`` comes between, with
+    or "end": where the text that is read has its last ``end_id`` (T5, BART), its last token if there is none.
+    ``transform`` comes between, with
     ``transform_dropout`` before it and ``dropout`` after it. ``problem`` is what its labels are: one of several, any of
     several, or numbers. With one label over [B, C, T] it is multiple_choice, which gives each choice a number.
     ``global_tokens`` see all and are seen by all in layers whose attention is global and local.
