@@ -155,3 +155,39 @@ def test_a_table_tells_of_both_stacks_of_experts_and_of_latents(capsys: Capture)
     assert "tokens" not in text.splitlines()[0]
     asked = said(capsys, "size", "t5-small", "mixtral-8x7b", "--batch", "2").splitlines()[0]
     assert asked.split()[-4:] == ["cache", "activations", "tokens", "batch"]
+
+
+CHANGES = (
+    "width=24", "decoder.depth=2", "decoder.input.vocab=50", "decoder.block.feedforward.width=8",
+    "decoder.block.attention=Attention(heads=2,kv_heads=2,head_dim=12)",
+)  # fmt: skip
+SMALL = [word for change in CHANGES for word in ("--set", change)]
+
+
+def test_a_run_is_told_beside_what_was_predicted(capsys: Capture) -> None:
+    rows = {row["figure"]: row for row in answered(capsys, "size", "gpt2", *SMALL, "--measure", "--context", "8")}
+    for figure in ("parameters", "weights", "FLOPs of one pass", "cache"):
+        assert rows[figure]["predicted"] == rows[figure]["observed"] > 0
+        assert rows[figure]["observed_by_predicted"] == 1
+    assert rows["cache"]["observed"] == 2 * 2 * 24 * 8 * 4
+    assert rows["time of one pass"]["predicted"] is None
+    text = said(capsys, "size", "gpt2", *SMALL, "--measure", "--context", "8", "--dtype", "bfloat16")
+    assert text.splitlines()[-1] == "8 tokens × batch 1, bfloat16, on cpu; weights are fresh"
+    assert "activations held at once" in text
+    both = said(capsys, "size", "gpt2", "llama", *SMALL, "--measure", "--context", "8")
+    assert [line.split("  ")[0] for line in both.splitlines()[1:15:7]] == ["gpt2, changed", "llama, changed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["llama-3-70b"], 5, "llama-3-70b takes about"),
+        (["gpt2", "--dtype", "int8"], 2, "no model runs in int8"),
+        (["gpt2", *SMALL, "--device", "nowhere"], 2, "device nowhere"),
+        (["vit", "--context", "3"], 2, "an image becomes 197 vectors"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(words: list[str], code: int, part: str, capsys: Capture) -> None:
+    got, line = refused(capsys, "size", *words, "--measure")
+    assert got == code
+    assert part in line

@@ -19,10 +19,12 @@ def command(
     *models: str,
     context: int | None = None,
     batch: int | None = None,
-    dtype: str = "float16",
+    dtype: str | None = None,
     head: str = "published",
     fit: str | None = None,
     formulas: bool = False,
+    measure: bool = False,
+    device: str = "cpu",
     set: tuple[str, ...] = (),
 ) -> None:
     """Parameters, FLOPs, cache and activations: exact, from the spec, with the formula of each term.
@@ -31,22 +33,31 @@ def command(
         models: One model for its full account, several for a table; each a model, a published size or a spec file.
         context: Tokens of each sequence; as many as it was trained on, if absent.
         batch: Sequences; 1 if absent.
-        dtype: Of weights, cache and activations: float64, float32, float16, bfloat16 or int8.
+        dtype: Of weights, cache and activations: float64, float32, float16, bfloat16 or int8; float16 if absent, and
+            float32 with --measure.
         head: A head to count, none for the bare model, or published: the head that published counts include.
         fit: A memory such as 24GiB: the longest context that it holds with weights and cache alone, or the largest
             batch for a given --context.
         formulas: Every term with its formula.
+        measure: Build each model with fresh weights, run it, and tell what was seen beside what is predicted.
+        device: Where --measure runs: cpu, cuda or cuda:N.
         set: A change as path=value, such as encoder.block.attention.kv_heads=4; of every model named.
     """
     if not models:
         raise UsageError("no model is named", remedy="see variorum tree for those known")
     specs = [resolve(name, set) for name in models]
     if fit is not None:
-        _fits(specs, fit, head_choice(head), context, batch, dtype)
+        _fits(specs, fit, head_choice(head), context, batch, dtype or "float16")
         return
     from variorum.spec.size import size
 
-    found = [size(m, head=head_choice(head), context=context, batch=batch or 1, dtype=dtype) for m in specs]
+    numbers = dtype or ("float32" if measure else "float16")
+    found = [size(m, head=head_choice(head), context=context, batch=batch or 1, dtype=numbers) for m in specs]
+    if measure:
+        from variorum.cli.measured import tell
+
+        tell(specs, found, device)
+        return
     rows = [{**vars(one), **_shape(model)} for model, one in zip(specs, found, strict=True)]
     if chosen() == "jsonl" or len(found) > 1:
         emit(rows, human="\n".join(_table(rows, told=context is not None or batch is not None)))
