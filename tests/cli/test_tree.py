@@ -69,6 +69,7 @@ def test_what_is_not_there_is_one_line(capsys: Capture, words: list[str], code: 
     assert part in line
 
 
+@pytest.mark.mechanism("M")
 def test_a_kind_has_a_table_of_what_each_member_changed_since_the_first(capsys: Capture) -> None:
     rows = answered(capsys, "tree", "--table", "encoders")
     assert rows[0] == {"model": "bert", "since": None, "payoff": "encoder trained by masked_lm"}
@@ -101,6 +102,25 @@ def test_a_kind_has_a_table_of_what_each_member_changed_since_the_first(capsys: 
         assert axis in {row["axis"] for row in told[name].values()}
 
 
+@pytest.mark.mechanism("M")
+@pytest.mark.parametrize(
+    ("pressure", "model"),
+    [
+        ("under-training", "roberta"),
+        ("parameter-bloat", "albert"),
+        ("latency", "distilbert"),
+        ("signal-density", "electra"),
+        ("length-extrapolation", "modernbert"),
+        ("quadratic-attention", "longformer"),
+        ("task-alignment", "xlnet"),
+        ("kv-memory", "llama-3"),
+    ],
+)
+def test_a_weakness_leads_to_the_model_that_answers_it(pressure: str, model: str, capsys: Capture) -> None:
+    assert model in {row["model"] for row in answered(capsys, "tree", "--relieves", pressure)}
+
+
+@pytest.mark.mechanism("M")
 def test_the_table_tells_what_is_decided_when(capsys: Capture) -> None:
     decided = {
         (row["model"], row["path"].partition("architecture.")[2] or row["path"]): row["reaches"]
