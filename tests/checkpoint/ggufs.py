@@ -1,4 +1,4 @@
-"""Tiny GGUF files of published model classes, written as llama.cpp's converter writes them, by the format's own library.
+"""Tiny GGUF files of published classes, written as llama.cpp's converter writes them, by the format's own library.
 
 Names come from the library's table. What the converter does to values is done here in the way that it documents:
 LLaMA's query and key rows are paired, Gemma's norms carry one more.
