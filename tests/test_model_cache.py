@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.tiny_specs import DECODERS, NAMES, SEQ2SEQ, gap, lm_head, made, tiny, words
+from tests.tiny_specs import CACHED, NAMES, SEQ2SEQ, gap, lm_head, made, tiny, words
 from variorum.attention.cache import Cache, Slots
 from variorum.errors import UsageError
 from variorum.inference.generate import generate
 from variorum.model import Model
 from variorum.spec.positions import DynamicNtkScaling, Rotary
 
-WRITERS = [*DECODERS, *SEQ2SEQ]
+WRITERS = [*CACHED, *SEQ2SEQ]
 
 
 def stepped(model: Model, ids: Tensor, cuts: list[int], mask: Tensor | None = None) -> Tensor:
@@ -50,7 +50,7 @@ def test_a_cache_gives_what_recomputing_everything_gives(name, backend):
 
 
 @pytest.mark.mechanism("K1")
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", CACHED)
 def test_padding_on_the_left_does_not_disturb_what_is_written_from_a_cache(name):
     model, ids = made(name), words(2, 12)
     mask = torch.ones(2, 12, dtype=torch.long)

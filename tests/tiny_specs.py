@@ -20,6 +20,8 @@ from variorum.spec.positions import Disentangled, Learned, RelativeBuckets
 
 NAMES = tuple(TEXT)
 DECODERS = tuple(name for name, spec in TEXT.items() if spec.architecture.encoder is None)
+#: Those that keep keys and values; the others remember hidden states.
+CACHED = tuple(name for name in DECODERS if not TEXT[name].architecture.decoder.memory)  # type: ignore[union-attr]
 ENCODERS = tuple(name for name, spec in TEXT.items() if spec.architecture.decoder is None)
 SEQ2SEQ = tuple(name for name in NAMES if name not in DECODERS + ENCODERS)
 #: Their scores are capped, which the fused backend cannot do and refuses.

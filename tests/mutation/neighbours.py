@@ -44,6 +44,7 @@ FRESH: dict[type, Part] = {
     f.Experts: f.Experts(count=4, active=2, width=21, activation="silu", router=f.SoftmaxRouter()),
     f.SoftmaxRouter: f.SoftmaxRouter(),
     f.SigmoidRouter: f.SigmoidRouter(),
+    i.Clusters: i.Clusters(cutoffs=(20,), divide=2),
     h.FirstToken: h.FirstToken(),
     h.BesideSeparator: h.BesideSeparator(side="before"),
     h.Transform: h.Transform(activation="gelu"),
@@ -66,6 +67,8 @@ FRESH: dict[type, Part] = {
     p.RecurrentRelative: p.RecurrentRelative(),
     r.Masking: r.Masking(),
 }
+#: Texts that stand before a text.
+PREFIXES = ("query", "passage")
 #: What an absent number becomes, where 3 would not do.
 NUMBERS = {"max_distance": 16, "buckets": 6}
 #: The smallest step that is a likely mistake, by field.
@@ -317,14 +320,17 @@ def _scalars(field: str, kind: Any, value: Any) -> Iterator[object]:
         members = typing.get_args(typing.get_args(kind)[0])
         yield from (tuple(one for one in value if one != gone) for gone in value)
         yield from (tuple(one for one in members if one in (*value, more)) for more in members if more not in value)
+    elif origin is tuple:
+        yield from (tuple(one for one in value if one != gone) for gone in value)
+        yield from ((*value[:at], value[at] + 1, *value[at + 1 :]) for at in range(len(value)))
     elif isinstance(value, float):
         yield STEPS.get(field, lambda x: x * 2 if x else 0.1)(value)
     elif isinstance(value, int):
         if field in STEPS:
             yield int(STEPS[field](value))
         yield from (one for one in (value + 1, value * 2, value - 1, value // 2) if one > 0 and one != value)
-    elif kind is str:
-        return
+    elif kind is str and field in PREFIXES:
+        yield f"{value}now: "
 
 
 __all__ = ["FRESH", "Mutant", "candidates", "declared", "hints_of", "mutants"]

@@ -131,7 +131,8 @@ class Case:
         """Names of the probes."""
         if self.tiny.pixels:
             return ("full", "alone")
-        more = {"causal_lm": ("cached", "cached_padded"), "seq2seq_lm": ("cached",)}
+        keeps = "memory" if self.config.get("mem_len") else "cached"
+        more = {"causal_lm": (keeps, "cached_padded")[: 1 + (keeps == "cached")], "seq2seq_lm": ("cached",)}
         unsegmented = ("unsegmented",) if self.tiny.segments else ()
         return (*PADDED, *unsegmented, *more.get(self.head or "", ()), *self.tiny.extra.get(self.head or "", ()))
 
@@ -153,11 +154,10 @@ class Case:
 def materialise(case: Case, directory: Path) -> Path:
     """Builds the oracle in float32 from its published configuration, every parameter random, and saves it."""
     import torch
-    import transformers
 
     from tests.parity import oracle
 
-    kind = getattr(transformers, case.oracle)
+    kind = oracle.published(case.oracle)
     torch.manual_seed(case.seed)
     model = kind(kind.config_class(**case.config)).eval()
     if case.tiny.untied is not None and hasattr(model, case.tiny.untied):

@@ -97,10 +97,10 @@ class Material:
     segments: how many segment ids the model reads (0: none). eos: an id that ends every sequence but for its last trail
     tokens, and occurs nowhere else. start: the decoder's first id, when there is a decoder ("last": the last that it
     writes); echo: the decoder re-reads the source. pooled: one output row per sequence. choices: the sequences answer
-    one question. pixels, mels: the shape of an image or spectrogram that is read instead of ids, and how many vectors each
-    becomes. given_positions: the oracle must be told positions on left-padded rows.
-    separator: an id that stands twice after a fourth of each sequence, and at its end, and nowhere else. everywhere:
-    every so many tokens one is global.
+    one question. pixels, mels: the shape of an image or spectrogram that is read instead of ids, and how many vectors
+    each becomes. given_positions: the oracle must be told positions on left-padded rows. separator: an id that stands
+    twice after a fourth of each sequence, and at its end, and nowhere else. everywhere: every so many tokens one is
+    global.
     """
 
     vocab: int
