@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests import gates
 from tests.parity import oracle
-from tests.spec.shrunk import WIDTH, shrunk
+from tests.spec.shrunk import shrunk
 from tests.tiny_specs import made
 from variorum.attention.cache import Cache
 from variorum.family import find
@@ -22,7 +22,7 @@ from variorum.family.transformer import both
 from variorum.model import Model
 
 HEADS, DEPTH = 4, 3
-SPEC = shrunk(find("transformer"), DEPTH).set(dict.fromkeys(both("input.scale"), WIDTH**0.5))
+SPEC = shrunk(find("transformer"), DEPTH)
 Weights = dict[str, Tensor]
 
 

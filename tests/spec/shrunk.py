@@ -26,6 +26,8 @@ def shrunk(model: Model, depth: int = 6) -> Model:
         if getattr(stack.input, "rank", None) and "masked_lm" in architecture.heads:
             values["architecture.heads.masked_lm.transform.width"] = 16
         values |= {f"{root}.block.{path}": value for path, value in _block(model, name).items()}
+    if getattr(architecture.heads.get("seq2seq_lm"), "scale", None):
+        values["architecture.heads.seq2seq_lm.scale"] = WIDTH**-0.5
     return model.set(values)
 
 
@@ -39,6 +41,8 @@ def _input(source: TokenInput | PatchInput | MelInput) -> dict[str, object]:
         values["pad_id"] = min(source.pad_id, 5)
     if source.rank:
         values["rank"] = 16
+    if source.scale:
+        values["scale"] = WIDTH**0.5
     if source.clusters:
         values["clusters"] = Clusters(cutoffs=(12, 25, 40), divide=2)
     return values | {"vocab": VOCAB}
@@ -81,7 +85,5 @@ def _block(model: Model, stack: str) -> dict[str, object]:
 
 ALL = {name: shrunk(model) for name, model in models().items()}
 TEXT = {
-    name: spec
-    for name, spec in ALL.items()
-    if next(iter(spec.architecture.stacks.values())).input.reads == "input_ids"
+    name: spec for name, spec in ALL.items() if next(iter(spec.architecture.stacks.values())).input.reads == "input_ids"
 }
