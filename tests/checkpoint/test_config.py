@@ -59,7 +59,8 @@ def test_the_problem_type_gives_the_librarys_loss(said, count, problem, labels, 
 def test_a_fresh_head_writes_its_problem_so_that_it_is_read_again(problem):
     spec = find("bert").set({f"{HEAD}.problem": problem, f"{HEAD}.labels": 3})
     config = write_config(spec, dialect_for(spec), {}, ("sequence_classification",))
-    assert read_config(config)[0].architecture == spec.architecture
+    head = read_config(config)[0].architecture.heads["sequence_classification"]
+    assert head == spec.architecture.heads["sequence_classification"]
 
 
 def test_an_unknown_problem_is_refused():

@@ -7,16 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
-
 from tests.mutation import dormant
 from tests.mutation.neighbours import Mutant, declared, mutants
 from tests.mutation.observers import ORDER, Subject, Trial, looks
+from tests.mutation.unpublished import beside
 from tests.parity.case import Case, Tiny, materialise
 from variorum.checkpoint import files
 from variorum.checkpoint.config import read_config
 from variorum.spec.part import Part
-from variorum.spec.positions import Sinusoidal
 
 
 @dataclasses.dataclass
@@ -75,17 +73,6 @@ def subject(case: Case, directory: Path) -> Subject:
     )
 
 
-def with_sinusoids(plain: Subject, directory: Path) -> Subject:
-    """A model whose learned positions are replaced by sinusoids, which no published model of the table has."""
-    stack = next(iter(plain.spec.architecture.stacks))
-    place = f"architecture.{stack}.input.positions"
-    directory.mkdir()
-    tensors = load_file(plain.directory / "model.safetensors")
-    save_file({name: value for name, value in tensors.items() if "wpe" not in name}, directory / "model.safetensors")
-    spec = plain.spec.set({place: Sinusoidal()})
-    return dataclasses.replace(plain, name=f"{plain.name} with sinusoids", directory=directory, spec=spec)
-
-
 def judge(tiny: Tiny, directory: Path, share: int = 1) -> Tally:
     """All mutants of one tiny model, or every ``share``-th: the whole spec under its first head, then other heads."""
     tally = Tally(tiny.name)
@@ -94,9 +81,8 @@ def judge(tiny: Tiny, directory: Path, share: int = 1) -> Tally:
         for number, mutant in enumerate(chosen(one, whole=index == 0)):
             if number % share == 0:
                 tally.add(one, mutant)
-        if tiny.name == "gpt2" and index == 0:
-            other = with_sinusoids(one, directory / "sinusoids")
-            for mutant in mutants(other.spec, other.heads, ("architecture.decoder.input.positions.",)):
+        for other, paths in beside(case, one, directory):
+            for mutant in mutants(other.spec, other.heads, paths):
                 tally.add(other, mutant)
     return tally
 

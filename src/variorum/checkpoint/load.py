@@ -239,7 +239,7 @@ def _account(reading: _Reading, used: set[str]) -> None:
             origin.tables[name] = _table(reading, name, reading.dialect.tables[name.removeprefix(origin.prefix)])
         elif name in others:
             origin.unused[name] = others[name]
-        elif drop is not None:
+        elif drop is not None and not _in_place(reading, name):
             origin.unused[name] = drop.why
         else:
             spare.append(name)
@@ -259,9 +259,13 @@ def _others(reading: _Reading) -> dict[str, str]:
         for step in plan(reading.dialect, arch, (head,) if head else (), reading.origin.prefix):
             if step.ours[0].startswith(("heads.", "pooler.")):
                 others.update(dict.fromkeys(step.disk, f"belongs to head {head}" if head else "the pooler is not read"))
-    # Two heads may have one name on disk: what stands in a place of a head that is read is that head's.
+    return {name: why for name, why in others.items() if not _in_place(reading, name)}
+
+
+def _in_place(reading: _Reading, name: str) -> bool:
+    """Whether it stands in a place of a head that is read: two heads may have one name on disk."""
     places = {r.disk for r in reading.dialect.heads for h in reading.heads if r.ours[0].startswith(f"heads.{h}.")}
-    return {name: why for name, why in others.items() if not {name, name.rpartition(".")[0]} & places}
+    return bool({name, name.rpartition(".")[0]} & places)
 
 
 def _shown(name: str) -> str:
