@@ -317,11 +317,13 @@ class Model(nn.Module):
         order = order_from_mask(None if mask is None else mask[:, -length:], length, device)
         if cache is not None and cache.length:
             order = torch.where(order >= 0, order + cache.next_order, order)
-        positions = order
+        positions, held = order, None if cache is None else cache.positions
         if position_ids is not None:
             positions = position_ids
         elif ids is not None and getattr(stack.input.positions, "count", "mask") == "ids":
             positions = order_from_mask(ids.ne(stack.tokens.pad_id or 0), length, device)
+            if held is not None:
+                positions = torch.where(positions >= 0, positions + held.amax(-1, keepdim=True) + 1, positions)
         return Where(
             positions, positions, order, order, q_segments=segments, k_segments=segments, padded=mask is not None
         )

@@ -104,6 +104,7 @@ BROKEN = [
     ("input-shape", "vit", {f"{ENCODER}.input.positions.count": "ids"}, "build"),
     ("input-shape", "gpt2", {f"{DECODER}.input": PatchInput(positions=None)}, "build"),
     ("word-scores", "vit", {"architecture.heads": {"masked_lm": VocabularyHead()}}, "build"),
+    ("text-choices", "vit", {"architecture.heads": {"multiple_choice": SequenceHead(take="first", labels=1)}}, "build"),
     ("special-ids", "roberta", {f"{ENCODER}.input.pad_id": 50_265}, "build"),
     ("end-id", "t5", {"architecture.heads.sequence_classification.end_id": None}, "build"),
     ("end-id", "bart", {"architecture.heads.sequence_classification.end_id": 50_265}, "build"),

@@ -80,7 +80,7 @@ class Stack(nn.Module):
         cache: Cache | None, backend: str,
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         real = new.q_order >= 0 if new.padded else None
-        x = embedded = self.input(vectors, new.q_positions, segments, real)
+        x = embedded = self.input(vectors, new.q_positions, segments)
         where = new if cache is None else cache.extend(new)
         if memory is None and self.spec.first_memory == "zeros":
             memory = [x.new_zeros(len(x), self.spec.memory, x.shape[-1])] * self.spec.depth

@@ -21,6 +21,8 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor, embedded: Tensor, real: Tensor | None) -> Tensor:
         """``real`` is bool [B, T], or ``None`` when nothing is padded."""
+        if real is not None:
+            embedded = embedded.masked_fill(~real[..., None], 0.0)
         mixed = self.conv(embedded.transpose(1, 2)).transpose(1, 2)
         if real is not None:
             mixed = mixed.masked_fill(~real[..., None], 0.0)

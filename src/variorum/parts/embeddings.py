@@ -43,18 +43,14 @@ class TokenInput(nn.Module):
         rows: Tensor = self.table(data)
         return rows
 
-    def forward(
-        self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
-    ) -> Tensor:
-        """Looked-up vectors [B, T, rank], positions [B or 1, T], segments and real (bool) [B, T] -> [B, T, D]."""
+    def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Looked-up vectors [B, T, rank], positions [B or 1, T] and segments [B, T] -> [B, T, D]."""
         inputs = self.spec
         x = vectors if inputs.scale is None else vectors * torch.tensor(inputs.scale, dtype=vectors.dtype)
         if inputs.segments:
             kinds = torch.zeros_like(positions) if segments is None else segments
             x = x + self.segments(kinds)
         x = self.norm(_placed(x, inputs.positions, self, positions))
-        if inputs.mask_padding and real is not None:
-            x = x * real[..., None]
         return self.project(F.dropout(x, inputs.dropout, self.training))
 
 
@@ -82,9 +78,7 @@ class PatchInput(nn.Module):
         x = self.patches(data).flatten(2).transpose(1, 2)
         return torch.cat((self.first.expand(len(x), 1, -1), x), 1)
 
-    def forward(
-        self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
         x = _placed(vectors, self.spec.positions, self, positions)
         return F.dropout(x, self.spec.dropout, self.training)
@@ -113,9 +107,7 @@ class MelInput(nn.Module):
             raise UsageError(f"features of {shown}", remedy=f"this model reads batch × {self.spec.mels} × frames")
         return self.activation(self.conv2(self.activation(self.conv1(data)))).transpose(1, 2)
 
-    def forward(
-        self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None, real: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
         x = _placed(vectors, self.spec.positions, self, positions)
         return F.dropout(x, self.spec.dropout, self.training)

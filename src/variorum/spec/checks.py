@@ -56,20 +56,28 @@ def _layers(model: Model) -> Iterator[tuple[str, Stack, Layer]]:
                 yield (f"{at}.block" if layer == _plain(stack) else f"{at}, layer {index}"), stack, layer
 
 
+def _values(model: Model) -> Iterator[tuple[str, object]]:
+    """Every value of the architecture by its path, and those of layers that rules make different."""
+    yield from leaves(model.architecture, "architecture")
+    for at, stack, layer in _layers(model):
+        if layer != _plain(stack):
+            yield from leaves(layer, at)
+
+
 def _plain(stack: Stack) -> Layer:
     return dataclasses.replace(stack, pattern=()).layer(0)
 
 
 def sizes(model: Model) -> Found:
     """Sizes below 1."""
-    for path, value in leaves(model.architecture, "architecture"):
+    for path, value in _values(model):
         if path.rpartition(".")[2] in SIZES and isinstance(value, int) and value < 1:
             yield path, f"{value} is no size"
 
 
 def limits(model: Model) -> Found:
     """Caps, clips and slopes of 0 or below."""
-    for path, value in leaves(model.architecture, "architecture"):
+    for path, value in _values(model):
         field = path.rpartition(".")[2]
         if field in LIMITS and isinstance(value, int | float) and not value > 0:
             yield path, f"a {field.replace('_', ' ')} of {value}"
@@ -324,6 +332,15 @@ def words(model: Model) -> Found:
             yield f"architecture.heads.{name}", f"scores over words from {arch.main.input.reads}"
 
 
+def choices(model: Model) -> Found:
+    """Choices among what is no text."""
+    arch = model.architecture
+    if "multiple_choice" in arch.heads and arch.stacks:
+        source = next(iter(arch.stacks.values())).input
+        if not isinstance(source, TokenInput):
+            yield "architecture.heads.multiple_choice", f"choices among {source.reads}"
+
+
 def ids(model: Model) -> Found:
     """Special ids outside the vocabulary."""
     for at, stack in _stacks(model):
@@ -363,7 +380,7 @@ def patterns(model: Model) -> Found:
 
 def dropouts(model: Model) -> Found:
     """Dropout rates outside [0, 1)."""
-    for path, value in leaves(model.architecture, "architecture"):
+    for path, value in _values(model):
         if path.endswith("dropout") and not (isinstance(value, int | float) and 0 <= value < 1):
             yield path, f"a dropout of {value}"
 

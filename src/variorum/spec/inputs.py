@@ -33,11 +33,10 @@ class TokenInput(Part):
 
     ``rank`` factorises the table (ALBERT, ELECTRA): everything up to the norm has that width, then a projection.
     ``clusters`` cuts it into several, of which the first has that rank, and projects each to the model's width at once.
-    ``tie`` names another stack's table. ``mask_padding`` zeroes padded positions after the norm (DeBERTa), which a
-    convolution would mix in. ``start_id`` begins every decoder input of an encoder-decoder; "last" is the last token of
-    the labels themselves, which names mBART's language. ``query_vector`` is the learned start of XLNet's query stream,
-    which must not see the token it predicts. Where ``pad_learns`` is off, looking up the padding token teaches its
-    vector nothing (PEGASUS, whose decoder starts with it).
+    ``tie`` names another stack's table. ``start_id`` begins every decoder input of an encoder-decoder; "last" is the
+    last token of the labels themselves, which names mBART's language. ``query_vector`` is the learned start of XLNet's
+    query stream, which must not see the token it predicts. Where ``pad_learns`` is off, looking up the padding token
+    teaches its vector nothing (PEGASUS, whose decoder starts with it).
     """
 
     reads: ClassVar[str] = "input_ids"
@@ -49,7 +48,6 @@ class TokenInput(Part):
     scale: float | None = seen(by="forward", default=None)
     norm: Norm | None = seen(by="forward", default=None)
     tie: str | None = seen(by="load", default=None)
-    mask_padding: bool = seen(by="forward", default=False)
     pad_id: int | None = seen(by="loss", default=0)
     pad_learns: bool = seen(by="gradient", default=True)
     start_id: int | Literal["last"] | None = seen(by="loss", default=None)

@@ -130,6 +130,8 @@ RULES = (
            "read images in an encoder, with (image / patch)² + 1 rows", c.inputs),
     _build("word-scores", "a head over the vocabulary scores the tokens that its stack reads",
            "take a SequenceHead or TokenHead", c.words),
+    _build("text-choices", "each choice is a text, so that B questions are [B, C, T] ids",
+           "leave the head out, or read token ids", c.choices),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
     _build("end-id", "it reads the state at a token that marks the end of the text",
            "set the head's end_id to a row of the table", c.ends),
