@@ -60,7 +60,8 @@ def test_a_words_probability_is_its_clusters_times_its_own_within_it() -> None:
     first = torch.cat((inner @ head.tables[0].weight.T + head.tables[0].bias, head.clusters(inner)), -1).softmax(-1)
     assert gap(scores[..., :4].exp(), first[..., :4]) < 1e-12
     for number, (begin, end, _) in enumerate(RUNS[1:], 1):
-        within = (x @ head.projects[number].weight @ head.tables[number].weight.T + head.tables[number].bias).softmax(-1)
+        table = head.tables[number]
+        within = (x @ head.projects[number].weight @ table.weight.T + table.bias).softmax(-1)
         assert gap(scores[..., begin:end].exp(), first[..., 3 + number, None] * within) < 1e-12
 
 
