@@ -45,6 +45,7 @@ def _write(model: Model) -> dict[str, object]:
     assert isinstance(routed, Experts) and isinstance(decoder.block.attention, LatentAttention)
     plain = dense_of(decoder)
     return {
+        "num_key_value_heads": decoder.block.attention.heads,
         "intermediate_size": next(iter(plain.values()), routed.width),
         "first_k_dense_replace": len(plain),
         "n_shared_experts": routed.shared_width // routed.width,

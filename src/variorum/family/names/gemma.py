@@ -154,8 +154,7 @@ GEMMA3_NAMES = GEMMA2_NAMES.but(
     base=GEMMA3,
     keys=tuple(_QK_EPS if key.config == "rms_norm_eps" else key for key in GEMMA2_NAMES.keys),
     rules=(*GEMMA2_NAMES.rules, *QK_NORMS),
-    classes=classes("Gemma3") | {"Gemma3TextModel": (),
-                                 "Gemma3TextForSequenceClassification": ("sequence_classification",)},
+    classes={"Gemma3ForCausalLM": ("causal_lm",), **classes("Gemma3Text")},
     read=_read3,
     write=_write3,
 )  # fmt: skip
