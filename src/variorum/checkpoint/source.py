@@ -56,10 +56,9 @@ class Source:
 
             return load_gguf_tokenizer(read_gguf(self.place).metadata, self.place)
         from variorum.text import load_tokenizer
-        from variorum.text.directory import OTHER_FILES, PIECE_FILES
+        from variorum.text.directory import holds_tokenizer
 
-        present = any((self.place / name).exists() for name in (*PIECE_FILES, *OTHER_FILES))
-        return load_tokenizer(self.place) if present else None
+        return load_tokenizer(self.place) if holds_tokenizer(self.place) else None
 
 
 def open_source(place: Path) -> Source:

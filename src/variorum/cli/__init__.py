@@ -57,6 +57,8 @@ _TABLE = (
     Verb("diff", "Two models side by side: what differs, why, and what it costs.", SPECS),
     Verb("size", "Parameters, FLOPs, cache and activations, term by term.", SPECS),
     Verb("shapes", "Every named tensor of a forward pass with its axes.", SPECS),
+    Verb("tokenize", "A text as a model gets it: pieces, ids, segments, mask, offsets.", MODELS),
+    Verb("tokenizer", "Learn a vocabulary, or say what a tokenizer is made of.", MODELS),
     Verb("fill-mask", "The likeliest words for each [MASK] in a text.", MODELS),
     Verb("embed", "A vector for each text.", MODELS),
     Verb("generate", "Continue a text.", MODELS),

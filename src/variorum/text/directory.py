@@ -70,6 +70,13 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     )
 
 
+def holds_tokenizer(directory: Path) -> bool:
+    """Whether a directory has a tokenizer: a file of one, or settings that name the one without a file (ByT5's)."""
+    if any((directory / name).exists() for name in (*PIECE_FILES, *OTHER_FILES)):
+        return True
+    return "byt5" in _family(directory, read_declared(directory, _json))[0].lower()
+
+
 def _family(directory: Path, declared: Declared) -> tuple[str, str]:
     """The tokenizer class and the model type that a directory names, or empty strings."""
     path = directory / "config.json"

@@ -22,6 +22,7 @@ from .likelihood import alphabet, learn
 from .merges import WORD_END
 from .published import MAX_WORD
 
+_FEW_CHARACTERS = 1000  # up to here none is left out as rare, which is meant for scripts with thousands
 _LONGEST_LINE = 2**24  # bytes; the trainer leaves longer lines out without a word
 
 
@@ -155,11 +156,13 @@ def sentencepiece_model(
     """A ``.model`` file of SentencePiece's own trainer, on one thread: more of them give other scores."""
     _check_room(size, 4, "the model's own special tokens")
     folded = normalizers.Sequence(list(fold))
-    lines = (folded.normalize_str(line) for text in corpus for line in text.split("\n") if line.strip())
+    lines = [folded.normalize_str(line) for text in corpus for line in text.split("\n") if line.strip()]
+    few = len(set().union(*lines)) <= _FEW_CHARACTERS
     out = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=lines,
+            sentence_iterator=iter(lines),
+            character_coverage=1.0 if few else 0.9995,
             model_writer=out,
             model_type=kind,
             vocab_size=size,

@@ -20,6 +20,7 @@ from ..errors import UsageError
 from . import learning
 from .conversion import backend_of, template
 from .directory import load_tokenizer
+from .document import MAX_ID
 from .dressing import build
 from .encoding import Wrapper
 from .families import FAMILIES, USUAL, Family, Method, family_named
@@ -110,6 +111,8 @@ def planned(
             f"{worn.name} does not use {chosen} but {' or '.join(worn.methods)}",
             remedy=f"{chosen} is used by {', '.join(fitting)}",
         )
+    if size > MAX_ID:
+        raise UsageError(f"vocab_size {size} is more than the {MAX_ID} ids that a tokenizer may have")
     if min_count < 1:
         raise UsageError(f"min_count {min_count} is less than 1")
     if unused and worn.name != "bert":
