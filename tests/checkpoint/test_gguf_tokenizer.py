@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -177,7 +178,7 @@ def test_smollm_is_cut_and_merged_as_llama_cpp_does_it(strings: list[str]) -> No
 def merged(piece: str, ranks: dict[tuple[str, ...], int], vocab: dict[str, int]) -> list[int]:
     parts = [models_alphabet()[byte] for byte in piece.encode()]
     while len(parts) > 1:
-        pairs = [(ranks.get((a, b), len(ranks)), i) for i, (a, b) in enumerate(zip(parts, parts[1:], strict=False))]
+        pairs = [(ranks.get((a, b), len(ranks)), i) for i, (a, b) in enumerate(itertools.pairwise(parts))]
         rank, i = min(pairs)
         if rank == len(ranks):
             break
