@@ -320,7 +320,7 @@ def _scalars(field: str, kind: Any, value: Any) -> Iterator[object]:
         members = typing.get_args(typing.get_args(kind)[0])
         yield from (tuple(one for one in value if one != gone) for gone in value)
         yield from (tuple(one for one in members if one in (*value, more)) for more in members if more not in value)
-    elif origin is tuple:
+    elif origin is tuple and typing.get_args(kind)[0] is int:
         yield from (tuple(one for one in value if one != gone) for gone in value)
         yield from ((*value[:at], value[at] + 1, *value[at + 1 :]) for at in range(len(value)))
     elif isinstance(value, float):
