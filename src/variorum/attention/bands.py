@@ -17,7 +17,7 @@ from variorum.attention.masks import Mask
 from variorum.parts.where import Where
 
 LEAST, MOST = 64, 256  # queries of a tile: with few, keys are copied more often; with many, more is scored in vain
-PAYS = 4  # a text this many times as long as the keys of one tile is worth the copies
+PAYS = 2  # a text this many times as long as the keys of one tile is worth the copies
 
 
 @dataclasses.dataclass(frozen=True)

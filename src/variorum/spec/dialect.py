@@ -90,6 +90,8 @@ _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swis
 ACTIVATION = Codec(lambda name: _ACTIVATIONS.get(name, name), lambda name: {"gelu_tanh": "gelu_new"}.get(name, name))
 
 
+#: -1 and 0 both mean that distances are taken as they are.
+CLAMP = Codec(lambda length: length if length > 0 else None, lambda clamp: -1 if clamp is None else clamp)
 #: 0 and null both mean that nothing is hidden.
 WINDOW = Codec(lambda width: width or None, lambda window: window)
 

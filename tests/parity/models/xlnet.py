@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from tests.parity.case import TASKS, Tiny
 
+XLNET = {
+    "d_model": 48,
+    "n_layer": 4,
+    "n_head": 4,
+    "d_inner": 53,
+    "mem_len": 9,
+    "pad_token_id": 5,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
 TINY = (
     Tiny(
         name="xlnet",
         system="xlnet",
         oracle="XLNet",
         heads=("permutation_lm", *TASKS, "multiple_choice"),
-        config={
-            "d_model": 48,
-            "n_layer": 4,
-            "n_head": 4,
-            "d_inner": 53,
-            "mem_len": 9,
-            "pad_token_id": 5,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
+        config=XLNET,
         classes={"question_answering": "XLNetForQuestionAnsweringSimple"},
         segments=3,
         pools="last",
         extra={"permutation_lm": ("memory", "two_stream")},
+    ),    Tiny(
+        name="xlnet-clamped",
+        system="xlnet",
+        oracle="XLNet",
+        heads=("permutation_lm",),
+        config={**XLNET, "clamp_len": 6},
+        segments=3,
+        extra={"permutation_lm": ("memory",)},
     ),
 )

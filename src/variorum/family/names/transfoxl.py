@@ -7,15 +7,13 @@ from typing import Any
 
 from variorum.errors import UsageError
 from variorum.family.transfoxl import TABLE, TRANSFORMER_XL, D, H
-from variorum.spec.dialect import Codec, Dialect, Drop, Key, Rule, fused, same, tied_to
+from variorum.spec.dialect import CLAMP, Dialect, Drop, Key, Rule, fused, same, tied_to
 from variorum.spec.heads import AdaptiveSoftmax
 from variorum.spec.inputs import Clusters
 from variorum.spec.model import Model
 
 L = "decoder.layers.{i}"
 _A, _F, _LM = "layers.{i}.dec_attn", "layers.{i}.pos_ff", "heads.causal_lm"
-#: -1 and 0 both mean that distances are taken as they are.
-_CLAMP = Codec(lambda length: length if length > 0 else None, lambda clamp: -1 if clamp is None else clamp)
 
 
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
@@ -66,7 +64,7 @@ TRANSFO_XL_NAMES = Dialect(
         Key("d_inner", (f"{D}.block.feedforward.width",)),
         Key("vocab_size", (f"{D}.input.vocab",)),
         Key("mem_len", (f"{D}.memory",)),
-        Key("clamp_len", (f"{D}.positions.clamp",), _CLAMP),
+        Key("clamp_len", (f"{D}.positions.clamp",), CLAMP),
         Key("dropout", (f"{D}.block.dropout", f"{D}.input.dropout", f"{D}.dropout", f"{D}.block.feedforward.dropout")),
         Key("dropatt", (f"{D}.block.attention.dropout",)),
         Key("layer_norm_epsilon", (f"{D}.block.layout.norm.eps",)),

@@ -9,7 +9,7 @@ from variorum.family.bert import TABLE
 from variorum.family.names.bert import E, L
 from variorum.family.names.common import head_width
 from variorum.family.xlnet import XLNET
-from variorum.spec.dialect import ACTIVATION, Codec, Dialect, Key, Rule, leading, same, tied_to
+from variorum.spec.dialect import ACTIVATION, CLAMP, Codec, Dialect, Key, Rule, leading, same, tied_to
 from variorum.spec.model import Model
 
 _MEMORY = Codec(lambda length: length or 0, lambda length: length or None)
@@ -38,6 +38,7 @@ XLNET_NAMES = Dialect(
         Key("dropout", (f"{E}.block.dropout", f"{E}.input.dropout", f"{E}.dropout", f"{E}.block.attention.dropout",
                         f"{E}.block.feedforward.dropout")),
         Key("mem_len", (f"{E}.memory",), _MEMORY),
+        Key("clamp_len", (f"{E}.positions.clamp",), CLAMP),
         Key("pad_token_id", (f"{E}.input.pad_id",), none="none"),
         Key("initializer_range", ("architecture.init.std",)),
         Key("summary_last_dropout", ("architecture.heads.sequence_classification.dropout",
@@ -74,7 +75,7 @@ XLNET_NAMES = Dialect(
         "XLNetForTokenClassification": ("token_classification",),
         "XLNetForQuestionAnsweringSimple": ("question_answering",),
     },
-    required={"attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False, "summary_type": "last",
+    required={"attn_type": "bi", "bi_data": False, "same_length": False, "summary_type": "last",
               "summary_use_proj": True, "summary_activation": "tanh", "untie_r": True},
     read=_read,
     write=lambda model: {"d_head": model.architecture.encoder.block.attention.head_dim},  # type: ignore[union-attr]
