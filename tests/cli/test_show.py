@@ -43,7 +43,7 @@ def test_config_lists_every_choice_with_its_path(capsys: Capture) -> None:
     assert rows["objective.pair"] == "next_sentence"
     assert rows["recipe.steps"] == 1_000_000
     text = said(capsys, "show", "roberta")
-    assert "lineage       bert → roberta" in text
+    assert "lineage       transformer → bert → roberta" in text
 
 
 @pytest.mark.parametrize("name", ["llama-2-7b", "gemma-2-9b", "deepseek-v3", "t5-base", "bert"])

@@ -66,7 +66,7 @@ def test_one_model_differs_from_itself_as_changed_or_from_its_ancestor(deep: str
         (["size", "bert", "--set", "encoder.positions=Alib"], 2, "did you mean Alibi"),
         (["show", "gpt2", "--set", "decoder.mask=bidirectional"], 2, "only copy"),
         (["show", "bert", "--set", "encoder.depth"], 2, "write path=value"),
-        (["diff", "bert"], 2, "bert has no ancestor to differ from"),
+        (["diff", "transformer"], 2, "transformer has no ancestor to differ from"),
         (["show", "nowhere.toml"], 3, "nowhere.toml: no such spec file"),
         (["embed", "nowhere.toml", "--text", "a"], 3, "nowhere.toml: no such spec file"),
     ],

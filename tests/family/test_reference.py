@@ -59,7 +59,7 @@ def test_a_file_may_start_from_another_beside_it(tmp_path: Path) -> None:
     written(tmp_path, ROPE, "one.toml")
     two = written(tmp_path, 'base = "one.toml"\n[[change]]\npath = "encoder.depth"\nvalue = 3\n', "two.toml")
     model = architecture(two)
-    assert [ancestor.name for ancestor in model.lineage] == ["bert-base-uncased", "bert-rope", "two"]
+    assert [ancestor.name for ancestor in model.lineage] == ["transformer", "bert-base-uncased", "bert-rope", "two"]
     assert model.architecture.encoder is not None
     assert model.architecture.encoder.depth == 3
 

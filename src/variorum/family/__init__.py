@@ -13,7 +13,7 @@ from variorum.errors import NotFound, nearest
 from variorum.spec.model import Model
 
 LINEAGES = (
-    "bert", "sentence", "modernbert", "deberta", "xlnet", "transformer", "t5", "bart", "gpt", "neox", "falcon", "bloom",
+    "transformer", "bert", "sentence", "modernbert", "deberta", "xlnet", "t5", "bart", "gpt", "neox", "falcon", "bloom",
     "palm", "gemma", "qwen", "deepseek", "vit", "whisper", "longformer", "transfoxl",
 )  # fmt: skip
 CLOSED = {

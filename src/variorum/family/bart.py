@@ -6,12 +6,14 @@ language in every text; PEGASUS keeps sinusoids and learns to write the sentence
 
 from __future__ import annotations
 
+import dataclasses
+
 from variorum.family.transformer import ATTENTIONS, TABLE, TRANSFORMER, also, both, shape
 from variorum.spec.architecture import Init, post, pre
 from variorum.spec.attention import ALL_PROJECTIONS
 from variorum.spec.feedforward import MLP
 from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
-from variorum.spec.model import MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
+from variorum.spec.model import BUDGET, MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Learned, Sinusoidal
 from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
@@ -37,6 +39,7 @@ def _size(
     return Size({**values, "recipe.length": length}, repo, published, note)
 
 
+_BASE = {path: value for path, value in shape(768, 6, 12, 3072).items() if path != "architecture.width"}
 BART = TRANSFORMER.variant(
     "bart",
     cite="Lewis et al. 2019, arXiv:1910.13461",
@@ -58,6 +61,7 @@ BART = TRANSFORMER.variant(
         Change("tokenizer", Tokenizer(kind="byte-bpe"), TOKENIZER, "GPT-2's; the decoder starts with the end token",
                also=dict.fromkeys(_VOCABS, 50_265) | dict.fromkeys(_PADS, 1)
                | {"architecture.decoder.input.start_id": 2}),
+        Change("architecture.width", 768, BUDGET, "139 million parameters", also=_BASE),
         Change("recipe", Recipe(batch=8000, length=1024, steps=500_000, schedule="linear"), TRAINING,
                "RoBERTa's 160 GB", relieves="under-training",
                also=dict.fromkeys(_DROPOUTS, 0.1) | {"architecture.init": Init()}),
@@ -68,6 +72,7 @@ BART = TRANSFORMER.variant(
         "bart-large": _size(1024, 12, 50_265, "facebook/bart-large", 406e6),
     },
 )  # fmt: skip
+BART = dataclasses.replace(BART, repo="facebook/bart-base", published=139e6)
 
 MBART = BART.variant(
     "mbart",
@@ -75,7 +80,7 @@ MBART = BART.variant(
     changes=[
         Change(_LAYOUTS[0], pre(NORM), MECHANISM, "norms in front and at the end of each stack: 12 layers stay stable",
                relieves="training-stability", also={k: v for k, v in _PRE.items() if k != _LAYOUTS[0]}),
-        Change(_SCALES[0], 512**0.5, MECHANISM, "the table is scaled again", also=also(_SCALES, 512**0.5)),
+        Change(_SCALES[0], 768**0.5, MECHANISM, "the table is scaled again", also=also(_SCALES, 768**0.5)),
         Change("architecture.decoder.input.start_id", "last", OBJECTIVE,
                "a text ends in its language, and the decoder starts with it"),
         Change("objective.masking", Masking(rate=0.35, mask=1.0, random=0.0, span=3.5), OBJECTIVE, "longer spans"),

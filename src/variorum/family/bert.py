@@ -5,12 +5,23 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from variorum.spec.architecture import Architecture, Block, Pooler, Sharing, Stack, post
+from variorum.family.transformer import TRANSFORMER
+from variorum.spec.architecture import Init, Pooler, Sharing, post
 from variorum.spec.attention import ALL_PROJECTIONS, Attention
 from variorum.spec.feedforward import MLP
 from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
 from variorum.spec.inputs import TokenInput
-from variorum.spec.model import COMPRESSION, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Model, Size
+from variorum.spec.model import (
+    BUDGET,
+    COMPRESSION,
+    MECHANISM,
+    OBJECTIVE,
+    POSITIONS,
+    TOKENIZER,
+    TRAINING,
+    Change,
+    Size,
+)
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Learned
 from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
@@ -35,39 +46,34 @@ def shape(width: int, depth: int, heads: int, *, vocab: int, ff: int | None = No
     }
 
 
-BERT = Model(
-    name="bert",
+_FIRST = {
+    "masked_lm": VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu", norm=NORM)),
+    "next_sentence": SequenceHead(take="pooler", dropout=0.0),
+    "sequence_classification": SequenceHead(take="pooler"),
+    "multiple_choice": SequenceHead(take="pooler", labels=1),
+    "token_classification": TokenHead(),
+    "question_answering": TokenHead(dropout=0.0),
+}
+_INPUT = TokenInput(vocab=30_522, segments=2, positions=Learned(rows=512), norm=NORM, dropout=0.1)
+BERT = TRANSFORMER.variant(
+    "bert",
     cite="Devlin et al. 2018, arXiv:1810.04805",
-    architecture=Architecture(
-        width=768,
-        encoder=Stack(
-            input=TokenInput(vocab=30_522, segments=2, positions=Learned(rows=512), norm=NORM, dropout=0.1),
-            depth=12,
-            block=Block(
-                attention=Attention(heads=12, kv_heads=12, head_dim=64, bias=ALL_PROJECTIONS, dropout=0.1),
-                feedforward=MLP(width=3072, activation="gelu"),
-                layout=post(NORM),
-                dropout=0.1,
-            ),
-            mask="bidirectional",
-        ),
-        pooler=Pooler(),
-        heads={
-            "masked_lm": VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu", norm=NORM)),
-            "next_sentence": SequenceHead(take="pooler", dropout=0.0),
-            "sequence_classification": SequenceHead(take="pooler"),
-            "multiple_choice": SequenceHead(take="pooler", labels=1),
-            "token_classification": TokenHead(),
-            "question_answering": TokenHead(dropout=0.0),
-        },
-    ),
-    tokenizer=Tokenizer(kind="wordpiece", cased=False),
-    objective=Objective(kind="masked_lm", masking=Masking(copies=10), pair="next_sentence"),
-    recipe=Recipe(
-        batch=256, length=512, steps=1_000_000, learning_rate=1e-4, warmup=10_000, weight_decay=0.01, schedule="linear"
-    ),
-    repo="google-bert/bert-base-uncased",
-    published=110e6,
+    changes=[
+        Change("architecture.decoder", None, MECHANISM, "nothing is written, so every state may look both ways",
+               relieves="latency", also={H: _FIRST, "architecture.pooler": Pooler()}),
+        Change("objective", Objective(kind="masked_lm", masking=Masking(copies=10), pair="next_sentence"), OBJECTIVE,
+               "raw text teaches by what is hidden in it; tasks are learned after it", relieves="data-efficiency"),
+        Change(f"{E}.input", _INPUT, POSITIONS, "learned positions, a vector for each text of a pair, normed"),
+        Change(f"{E}.block.attention",
+               Attention(heads=12, kv_heads=12, head_dim=64, bias=ALL_PROJECTIONS, dropout=0.1), BUDGET,
+               "110 million parameters", also={"architecture.width": 768, f"{E}.depth": 12}),
+        Change(f"{E}.block.feedforward", MLP(width=3072, activation="gelu"), MECHANISM, "GELU, as in GPT"),
+        Change(f"{E}.block.layout", post(NORM), TRAINING, "released code"),
+        Change("tokenizer", Tokenizer(kind="wordpiece", cased=False), TOKENIZER, "30,000 lower-cased word pieces"),
+        Change("recipe", Recipe(batch=256, length=512, steps=1_000_000, learning_rate=1e-4, warmup=10_000,
+                                weight_decay=0.01, schedule="linear"), TRAINING, "books and Wikipedia, 40 times",
+               also={"architecture.init": Init()}),
+    ],
     weaknesses=("under-training", "useless-objective", "signal-density", "length-extrapolation", "parameter-bloat"),
     sizes={
         "bert-base-uncased": Size(shape(768, 12, 12, vocab=30_522), "google-bert/bert-base-uncased", 110e6),
@@ -79,17 +85,22 @@ BERT = Model(
             shape(1024, 24, 16, vocab=28_996) | {"tokenizer.cased": True}, "google-bert/bert-large-cased", 340e6
         ),
         "bert-base-multilingual-cased": Size(
-            shape(768, 12, 12, vocab=119_547) | {"tokenizer.cased": True}, "google-bert/bert-base-multilingual-cased"
+            shape(768, 12, 12, vocab=119_547) | {"tokenizer.cased": True}, "google-bert/bert-base-multilingual-cased",
+            179e6,
         ),
         "bert-base-multilingual-uncased": Size(
-            shape(768, 12, 12, vocab=105_879), "google-bert/bert-base-multilingual-uncased"
+            shape(768, 12, 12, vocab=105_879), "google-bert/bert-base-multilingual-uncased", 168e6
         ),
     },
-)
+)  # fmt: skip
+BERT = dataclasses.replace(BERT, repo="google-bert/bert-base-uncased", published=110e6)
 
 ROBERTA_SIZES = {
     "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
-    "roberta-large": Size(shape(1024, 24, 16, vocab=50_265), "FacebookAI/roberta-large", 355e6),
+    "roberta-large": Size(
+        shape(1024, 24, 16, vocab=50_265) | {"recipe.learning_rate": 4e-4, "recipe.warmup": 30_000},
+        "FacebookAI/roberta-large", 355e6,
+    ),
 }
 ROBERTA = BERT.variant("roberta", cite="Liu et al. 2019, arXiv:1907.11692", sizes=ROBERTA_SIZES, changes=[
     Change(f"{E}.input.positions", Learned(rows=514, offset=2, count="ids"), POSITIONS,
@@ -180,13 +191,14 @@ DISTILBERT = BERT.variant(
                      f"{H}.question_answering": TokenHead()}),
         Change("objective", Objective(kind="distillation", masking=Masking()), OBJECTIVE,
                "soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
+        Change("recipe", Recipe(batch=4000, length=512), TRAINING, "large batches, three and a half days on 8 GPUs"),
     ],
     sizes={"distilbert-base-uncased": Size(shape(768, 6, 12, vocab=30_522), "distilbert/distilbert-base-uncased",
                                            66e6)},
 )  # fmt: skip
 
 
-def _electra(size: str, width: int, depth: int, heads: int, rank: int | None, published: float) -> Size:
+def _electra(size: str, width: int, depth: int, heads: int, rank: int | None, published: float | None = None) -> Size:
     head = Transform(activation="gelu", width=rank or width, norm=NORM)
     return Size(
         shape(width, depth, heads, vocab=30_522, input__rank=rank) | {"architecture.heads.masked_lm.transform": head},
@@ -216,11 +228,11 @@ ELECTRA = BERT.variant(
     ],
     sizes={
         "electra-small-discriminator": _electra("small-discriminator", 256, 12, 4, 128, 14e6),
-        "electra-small-generator": _electra("small-generator", 256, 12, 4, 128, 14e6),
+        "electra-small-generator": _electra("small-generator", 256, 12, 4, 128),
         "electra-base-discriminator": _electra("base-discriminator", 768, 12, 12, None, 110e6),
-        "electra-base-generator": _electra("base-generator", 256, 12, 4, 768, 33e6),
+        "electra-base-generator": _electra("base-generator", 256, 12, 4, 768),
         "electra-large-discriminator": _electra("large-discriminator", 1024, 24, 16, None, 335e6),
-        "electra-large-generator": _electra("large-generator", 256, 24, 4, 1024, 51e6),
+        "electra-large-generator": _electra("large-generator", 256, 24, 4, 1024),
     },
 )  # fmt: skip
 MODELS = (BERT, MURIL, ROBERTA, XLM_ROBERTA, ALBERT, DISTILBERT, ELECTRA)

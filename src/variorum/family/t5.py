@@ -52,6 +52,8 @@ _CHANGED = TRANSFORMER.variant(
                      "architecture.heads.question_answering": TokenHead(dropout=0.0)}),
         Change("tokenizer", Tokenizer(kind="unigram"), TOKENIZER, "SentencePiece; the last ids are sentinels",
                also=dict.fromkeys(both("input.vocab"), 32_128)),
+        Change("architecture.width", 768, BUDGET, "220 million parameters",
+               also={path: value for path, value in shape(768, 12, 12, 3072).items() if path != "architecture.width"}),
         Change("recipe", Recipe(batch=128, length=512, steps=524_288, learning_rate=1e-2, warmup=10_000,
                                 schedule="inverse_sqrt"), TRAINING, "C4, then every task as text",
                relieves="under-training", also=dict.fromkeys(_DROPOUTS, 0.1)),
@@ -65,7 +67,7 @@ _CHANGED = TRANSFORMER.variant(
         "t5-11b": Size(_tied(1024, 24, 128, 65_536, 128), "google-t5/t5-11b", 11e9),
     },
 )  # fmt: skip
-T5 = dataclasses.replace(_CHANGED.sized("base"), name="t5")
+T5 = dataclasses.replace(_CHANGED, repo="google-t5/t5-base", published=220e6)
 
 _GATED = GatedMLP(width=2048, activation="gelu_tanh", dropout=0.1)
 #: size -> width, layers, heads, feed-forward: what v1.1 and all that came of it share.
