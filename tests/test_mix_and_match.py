@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 
 import variorum as vr
 from tests.cli import models
+from tests.cli.verbs import answered
 from variorum.builder import empty
 from variorum.inference.generate import require_writer
 from variorum.spec.rules import require
@@ -152,6 +154,39 @@ def test_a_mix_learns(mix: tuple[str, str]) -> None:
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[1] < losses[0] < 100
+
+
+def test_a_mix_is_written_and_read_again(mix: tuple[str, str], tmp_path: Path) -> None:
+    head, path = mix
+    model = vr.build(path, head=head)
+    if head == "masked_lm":
+        model.tokenizer = models.words()
+    model.save(tmp_path / "saved")
+    again = vr.load(tmp_path / "saved")
+    assert again.spec.architecture == model.spec.architecture
+    assert (again.spec.name, again.head_names) == ("mix", (head,))
+    ids = torch.tensor([[5, 6, 7, 8]])
+    given = {"input_ids": ids} | ({"decoder_input_ids": ids} if head == "seq2seq_lm" else {})
+    assert torch.equal(model(**given).logits, again(**given).logits)
+    again.save(tmp_path / "twice")
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "twice" / name).read_bytes() == (tmp_path / "saved" / name).read_bytes()
+
+
+def test_the_directory_of_a_mix_is_a_model_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, text = MIXES["BERT with rotation"]
+    file, place = tmp_path / "mix.toml", tmp_path / "saved"
+    file.write_text("\n".join(line.strip() for line in text.splitlines()))
+    model = vr.build(str(file), head=head)
+    model.tokenizer = models.words()
+    model.save(place)
+    guesses = answered(capsys, "fill-mask", str(place), "The [MASK] will never be perfect")
+    assert [guess["token"] for guess in guesses] == [
+        guess.token for guess in model.fill_mask("The [MASK] will never be perfect")
+    ]
+    assert answered(capsys, "size", f"{place}/")["parameters"] == vr.size(str(file)).parameters
+    config = json.loads((place / "config.json").read_text())
+    assert (config["model_type"], config["name"]) == ("variorum", "mix")
 
 
 def test_a_mix_does_what_its_head_is_for(mix: tuple[str, str]) -> None:

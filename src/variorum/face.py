@@ -61,10 +61,10 @@ class Model(Core):
         return encode.fill_mask(self, text, top_k=top_k)
 
     def save(self, directory: str | Path) -> None:
-        """Write the published layout, which transformers loads.
+        """Write the published layout, which transformers loads; a mix that nobody published, one that is read here.
 
         Raises:
-            UsageError: the architecture has no published layout, or the directory holds something else.
+            UsageError: the directory holds something else.
         """
         checkpoint.save(self, directory)
 

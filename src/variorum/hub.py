@@ -68,7 +68,7 @@ def _without_weights(reference: str) -> UsageError:
     return UsageError(
         f"{read(reference).name} is a spec, and a spec has no weights",
         where=reference,
-        remedy=f"train what variorum.build({reference!r}) makes, or name a directory that holds weights",
+        remedy=f"train what variorum.build({reference!r}) makes, save it, and name that directory",
     )
 
 

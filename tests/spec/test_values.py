@@ -50,6 +50,8 @@ def at(path: str, given: object, model: str = "bert") -> object:
             "Rotary(scaling=YarnScaling(factor=4, original_length=512))",
             Rotary(scaling=YarnScaling(factor=4.0, original_length=512)),
         ),
+        ("tokenizer.query", "query: ", "query: "),
+        ("tokenizer.query", '"none"', "none"),
         ("tokenizer", {"kind": "unigram", "cased": "no"}, Tokenizer(kind="unigram", cased=False)),
         ("tokenizer", "Tokenizer(kind=byte_bpe)".replace("_", "-"), Tokenizer(kind="byte-bpe")),
         ("encoder.pattern", [{"layers": "0", "set": {"attention.window": 8}}],

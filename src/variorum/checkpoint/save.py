@@ -11,11 +11,11 @@ from torch import Tensor
 from variorum.checkpoint import files
 from variorum.checkpoint.config import write_config
 from variorum.checkpoint.gguf import is_gguf
+from variorum.checkpoint.layout import layout_of
 from variorum.checkpoint.load import Origin
 from variorum.checkpoint.source import GENERATION
 from variorum.checkpoint.weights import plan, to_disk
 from variorum.errors import UsageError
-from variorum.family.names import dialect_for
 from variorum.family.names.gguf import WHY_READ_ONLY
 from variorum.model import Model
 from variorum.parts.positions import sinusoids
@@ -33,9 +33,7 @@ def _origin(model: Model) -> Origin | None:
 def disk_tensors(model: Model, values: dict[str, Tensor]) -> dict[str, Tensor]:
     """Canonical tensors of ``model`` (weights, or anything shaped like them) under their published names."""
     origin = _origin(model)
-    dialect = origin.dialect if origin else dialect_for(model.spec)
-    if dialect is None:
-        raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
+    dialect = origin.dialect if origin else layout_of(model.spec, model.head_names)
     prefix = origin.prefix if origin else dialect.prefix_of(model.head_names)
     found = to_disk(plan(dialect, model.spec.architecture, model.head_names, prefix), values)
     if origin is None:
@@ -63,16 +61,16 @@ def _tables(model: Model, dialect: Dialect, prefix: str) -> dict[str, Tensor]:
 def save(model: Model, directory: str | Path) -> None:
     """Write ``model`` to ``directory``: config.json, safetensors, tokenizer, manifest; atomically.
 
+    A model that nobody published, such as a mix, gets a layout that is read here alone (``model_type`` variorum).
+
     Raises:
-        UsageError: the architecture has no published layout, or the directory holds something else or is a GGUF file.
+        UsageError: the directory holds something else, or is a GGUF file.
         OverBudget: not enough free space.
     """
     if is_gguf(directory):
         raise UsageError(WHY_READ_ONLY, where=str(directory), remedy="save to a directory")
     origin = _origin(model)
-    dialect = origin.dialect if origin else dialect_for(model.spec)
-    if dialect is None:
-        raise UsageError(f"{model.spec.name} has no published layout", remedy="keep its spec and train from it")
+    dialect = origin.dialect if origin else layout_of(model.spec, model.head_names)
     known = {"model_type": dialect.model_type, **model.origin.published} if model.origin else {}
     values = {name: p.detach() for name, p in (*model.named_tensors(), *model.named_constants())}
     config = write_config(model.spec, dialect, dict(origin.config) if origin else known, model.head_names)

@@ -161,13 +161,24 @@ def _plain(raw: object, given: object, meant: object, option: Any, at: str) -> o
         return float(given)  # type: ignore[arg-type]
     if origin is Literal and raw in inner:
         return raw
-    if option is str and isinstance(raw, (str, int, float)):
-        return given if isinstance(given, str) else str(raw)
+    if option is str and isinstance(raw, str):
+        return raw if given == raw.strip() or not isinstance(given, str) else given
+    if option is str and number:
+        return str(raw)
     if origin is tuple:
         return tuple(fitted(one, inner[0], at) for one in (given if isinstance(given, list) else [given]))
     if isinstance(given, Mapping) and isinstance(origin, type) and issubclass(origin, Mapping):
         return {fitted(key, inner[0], at): fitted(one, inner[1], f"{at}.{key}") for key, one in given.items()}
     return None
+
+
+def told(value: object) -> object:
+    """``value`` as JSON and TOML hold it, which :func:`fitted` turns back."""
+    if isinstance(value, Part):
+        return {"kind": type(value).__name__} | {f.name: told(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): told(item) for key, item in value.items()}
+    return [told(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def _table(given: Mapping[Any, object], kinds: Mapping[str, type[Part]]) -> Named:

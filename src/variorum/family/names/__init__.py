@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
+from variorum.family import sizes
 from variorum.spec.dialect import Dialect
 from variorum.spec.model import Model
 
@@ -23,13 +24,15 @@ def dialects() -> dict[str, Dialect]:
 
 @cache
 def readable() -> dict[str, Dialect]:
-    """Every dialect that can be read: those of published directories, and those of GGUF files."""
-    return dialects() | importlib.import_module("variorum.family.names.gguf").GGUF
+    """Every dialect that can be read: those of published directories, of GGUF files, and of models of one's own."""
+    own = importlib.import_module("variorum.family.names.own")
+    return dialects() | importlib.import_module("variorum.family.names.gguf").GGUF | {own.TYPE: own.OWN}
 
 
 def dialect_for(model: Model) -> Dialect | None:
     """The dialect a model is published in: its own, or its nearest ancestor's; ``None`` where nobody published it."""
     written = [dialect for dialect in dialects().values() if not dialect.read_only]
     bases = {name: dialect for dialect in written for name in (dialect.base.name, *dialect.publishes)}
-    found = next((bases[m.name] for m in reversed(model.lineage) if m.name in bases), None)
+    names = [sizes().get(m.name.lower(), m.name) for m in reversed(model.lineage)]
+    found = next((bases[name] for name in names if name in bases), None)
     return found.choose(found.write(model)) if found is not None and found.choose is not None else found

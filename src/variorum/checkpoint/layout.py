@@ -1,0 +1,60 @@
+"""The layout in which a model is written: its family's, where that can say all that the model is; else one of our own.
+
+A mix with a published model among its ancestors is not that model: written as one, it would be read as another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from variorum.checkpoint.config import read_config, write_config
+from variorum.errors import VariorumError
+from variorum.family.names import dialect_for, own
+from variorum.spec.architecture import Architecture, Stack
+from variorum.spec.dialect import Dialect
+from variorum.spec.inventory import tensors
+from variorum.spec.model import Model
+from variorum.spec.part import Part
+
+#: Who sees what a directory need not say: fields of the training alone.
+UNSAID = ("training", "none")
+
+
+def layout_of(model: Model, heads: Sequence[str]) -> Dialect:
+    """The dialect in which ``model`` with ``heads`` is written."""
+    dialect = dialect_for(model)
+    return own.layout(heads) if dialect is None or not _says(dialect, model, tuple(heads)) else dialect
+
+
+def _says(dialect: Dialect, model: Model, heads: tuple[str, ...]) -> bool:
+    """Whether what is written in ``dialect`` is read as the same model."""
+    try:
+        back = read_config(write_config(model, dialect, {}, heads))[0].architecture
+    except VariorumError:
+        return False
+    held = {name.split(".")[1] for name in tensors(model.architecture, heads) if name.startswith("heads.")}
+    return _computed(model.architecture, back, held) == _computed(back, back, held)
+
+
+def _computed(arch: Architecture, back: Architecture, heads: set[str]) -> object:
+    """All that shows in a forward pass: of the stacks that a directory describes, and of heads with weights."""
+    stacks = {name: _stack(stack) for name, stack in arch.stacks.items() if name in back.stacks}
+    return arch.width, _shown(arch.pooler), stacks, {name: _shown(arch.heads.get(name)) for name in heads}
+
+
+def _stack(stack: Stack) -> object:
+    """A stack with its layers as they come out, however the rule for them is written."""
+    layers = [_shown(stack.layer(index)) for index in range(stack.depth)]
+    return {**_fields(dataclasses.replace(stack, pattern=())), "block": layers}
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Part):
+        return type(value).__name__, _fields(value)
+    return {key: _shown(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _fields(part: Part) -> dict[str, object]:
+    seen = (field.name for field in dataclasses.fields(part) if field.metadata["seen_by"] not in UNSAID)
+    return {name: _shown(getattr(part, name)) for name in seen}
