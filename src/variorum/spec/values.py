@@ -175,7 +175,9 @@ def _plain(raw: object, given: object, meant: object, option: Any, at: str) -> o
 def told(value: object) -> object:
     """``value`` as JSON and TOML hold it, which :func:`fitted` turns back."""
     if isinstance(value, Part):
-        return {"kind": type(value).__name__} | {f.name: told(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__} | {
+            f.name: told(getattr(value, f.name)) for f in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(key): told(item) for key, item in value.items()}
     return [told(item) for item in value] if isinstance(value, (tuple, list)) else value
