@@ -128,7 +128,6 @@ def test_what_the_authors_publish_is_read_and_written_key_by_key(kind, tmp_path)
     assert all("pretrain" in why or "belongs to head" in why for why in plain.origin.unused.values())
 
 
-@pytest.mark.mechanism("O7")
 def test_v3_judges_each_token_beside_the_first(tmp_path):
     directory, theirs = released("DebertaV2 without convolution", tmp_path)
     model = variorum.load(directory, head="replaced_token", dtype="float64", backend="eager")

@@ -51,7 +51,7 @@ def close(ours: torch.Tensor, theirs: np.ndarray) -> bool:
     return float(np.abs(ours.numpy() - theirs).max()) < GATE * max(1.0, float(np.abs(theirs).max()))
 
 
-@pytest.mark.mechanism("H5", "O12")
+@pytest.mark.mechanism("H5")
 @pytest.mark.parametrize(("pooling", "norm"), [("cls", True), ("mean", False), ("lasttoken", True), ("max", False)])
 def test_vectors_equal_sentence_transformers(pooling, norm, tmp_path):
     directory, theirs = published(tmp_path, pooling, norm=norm)
@@ -112,7 +112,7 @@ def test_what_is_not_implemented_is_refused_not_left_out(file, content, why, tmp
         recipe_of(directory)
 
 
-@pytest.mark.mechanism("H5", "O12")
+@pytest.mark.mechanism("H5")
 @pytest.mark.parametrize(
     ("name", "take", "prompts"),
     [

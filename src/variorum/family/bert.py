@@ -99,7 +99,8 @@ ROBERTA_SIZES = {
     "roberta-base": Size(shape(768, 12, 12, vocab=50_265), "FacebookAI/roberta-base", 125e6),
     "roberta-large": Size(
         shape(1024, 24, 16, vocab=50_265) | {"recipe.learning_rate": 4e-4, "recipe.warmup": 30_000},
-        "FacebookAI/roberta-large", 355e6,
+        "FacebookAI/roberta-large",
+        355e6,
     ),
 }
 ROBERTA = BERT.variant("roberta", cite="Liu et al. 2019, arXiv:1907.11692", sizes=ROBERTA_SIZES, changes=[
@@ -198,10 +199,18 @@ DISTILBERT = BERT.variant(
 )  # fmt: skip
 
 
+_ELECTRA_RECIPES: dict[str, dict[str, object]] = {
+    "small": {"recipe.batch": 128, "recipe.steps": 1_000_000, "recipe.learning_rate": 5e-4},
+    "base": {},
+    "large": {"recipe.batch": 2048, "recipe.steps": 1_750_000},
+}
+
+
 def _electra(size: str, width: int, depth: int, heads: int, rank: int | None, published: float | None = None) -> Size:
     head = Transform(activation="gelu", width=rank or width, norm=NORM)
+    values = shape(width, depth, heads, vocab=30_522, input__rank=rank)
     return Size(
-        shape(width, depth, heads, vocab=30_522, input__rank=rank) | {"architecture.heads.masked_lm.transform": head},
+        values | {"architecture.heads.masked_lm.transform": head} | _ELECTRA_RECIPES[size.partition("-")[0]],
         f"google/electra-{size}",
         published,
     )

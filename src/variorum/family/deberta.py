@@ -11,7 +11,7 @@ from variorum.spec.heads import EnhancedMaskDecoder, SequenceHead, TokenHead, Tr
 from variorum.spec.model import MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Disentangled
-from variorum.spec.recipe import Masking, Objective, Tokenizer
+from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
 
 NORM = LayerNorm(eps=1e-7)
 STACK = "architecture.encoder"
@@ -40,6 +40,9 @@ DEBERTA = BERT.variant(
                also={f"{STACK}.input.norm": NORM}),
         Change("tokenizer", Tokenizer(kind="byte-bpe"), axis=TOKENIZER, why="GPT-2's",
                also={f"{STACK}.input.vocab": 50_265}),
+        Change("recipe", Recipe(batch=2048, length=512, steps=1_000_000, learning_rate=2e-4, warmup=10_000,
+                                weight_decay=0.01, schedule="linear"), axis=TRAINING,
+               why="half of RoBERTa's text, larger batches than BERT's", relieves="under-training"),
     ],
     weaknesses=("latency",),
     sizes={
@@ -65,6 +68,7 @@ DEBERTA_V2 = DEBERTA.variant(
                axis=MECHANISM, why="n-grams early on"),
         Change("tokenizer", Tokenizer(kind="unigram"), axis=TOKENIZER, why="128k pieces",
                also={f"{STACK}.input.vocab": 128_100}),
+        Change("recipe", Recipe(length=512), axis=TRAINING, why="160 GB of text; no more was published"),
     ],
     sizes={"deberta-v2-xlarge": _v2(1536, 24, 24, 128_100, "deberta-v2-xlarge", 900e6)},
 )  # fmt: skip
@@ -79,6 +83,8 @@ DEBERTA_V3 = DEBERTA_V2.variant(
                also={"architecture.heads.replaced_token":
                      TokenHead(labels=1, context=NORM, transform=Transform(activation="gelu"), dropout=0.0)}),
         Change(f"{STACK}.inserts", {}, axis=MECHANISM, why="not needed"),
+        Change("recipe", Recipe(batch=8192, length=512, steps=500_000, warmup=10_000), axis=TRAINING,
+               why="larger batches, half the steps"),
     ],
     sizes={
         "deberta-v3-xsmall": _v2(384, 12, 6, 128_100, "deberta-v3-xsmall", 70e6),

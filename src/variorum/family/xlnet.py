@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from variorum.family.bert import BERT, TABLE, shape
 from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
-from variorum.spec.model import OBJECTIVE, POSITIONS, TOKENIZER, Change, Size
+from variorum.spec.model import OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.positions import RecurrentRelative
-from variorum.spec.recipe import Objective, Tokenizer
+from variorum.spec.recipe import Objective, Recipe, Tokenizer
 
 STACK = "architecture.encoder"
 XLNET = BERT.variant(
@@ -31,6 +31,9 @@ XLNET = BERT.variant(
                      f"{STACK}.block.feedforward.dropout": 0.1}),
         Change("tokenizer", Tokenizer(kind="unigram"), axis=TOKENIZER, why="SentencePiece, cased",
                also={f"{STACK}.input.vocab": 32_000, f"{STACK}.input.pad_id": 5}),
+        Change("recipe", Recipe(batch=8192, length=512, steps=500_000, learning_rate=4e-4, warmup=40_000,
+                                weight_decay=0.01, schedule="linear"), axis=TRAINING,
+               why="ten times the text, larger batches", relieves="under-training"),
     ],
     weaknesses=("latency",),
     sizes={

@@ -28,7 +28,7 @@ TINY = (
         name="deberta",
         system="deberta",
         oracle="Deberta",
-        heads=("masked_lm", *TASKS),
+        heads=(None, "masked_lm", *TASKS),
         config={**DEBERTA, "max_relative_positions": 12},
     ),
     Tiny(
@@ -43,7 +43,7 @@ TINY = (
         name="deberta-v2",
         system="deberta-v2",
         oracle="DebertaV2",
-        heads=("masked_lm", *TASKS, "multiple_choice"),
+        heads=(None, "masked_lm", *TASKS, "multiple_choice"),
         config={**DEBERTA_V2, "conv_kernel_size": 3, "conv_act": "gelu"},
     ),
     Tiny(
@@ -57,7 +57,7 @@ TINY = (
         name="deberta-v3",
         system="deberta-v3",
         oracle="DebertaV2",
-        heads=("masked_lm", *TASKS, "multiple_choice"),
+        heads=(None, "masked_lm", *TASKS, "multiple_choice"),
         config={**DEBERTA_V2, "legacy": False},
     ),
 )
