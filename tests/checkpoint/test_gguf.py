@@ -34,6 +34,9 @@ WRITERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
                                                 "rope_parameters": LLAMA3}),
     "llama, stretched": ("LlamaForCausalLM", "llama",
                          {**ggufs.SHAPE, "rope_parameters": {**ROPE, "rope_type": "linear", "factor": 4.0}}),
+    "qwen2": ("Qwen2ForCausalLM", "qwen2", {**ggufs.SHAPE, "rope_parameters": ROPE}),
+    "qwen3": ("Qwen3ForCausalLM", "qwen3",
+              {**ggufs.SHAPE, "rope_parameters": ROPE, "head_dim": 10, "rms_norm_eps": 1e-3}),
     "mistral": ("MistralForCausalLM", "llama", {**ggufs.SHAPE, "rope_parameters": ROPE, "sliding_window": 5}),
     "gemma": ("GemmaForCausalLM", "gemma", {**ggufs.GEMMA, "rope_parameters": ROPE}),
     "gemma-2": ("Gemma2ForCausalLM", "gemma2",
@@ -41,7 +44,7 @@ WRITERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
                  "attn_logit_softcapping": 3.0, "final_logit_softcapping": 2.0}),
     "gemma-3": ("Gemma3ForCausalLM", "gemma3",
                 {**ggufs.GEMMA, "num_hidden_layers": 7, "rope_parameters": GEMMA3, "query_pre_attn_scalar": 10,
-                 "sliding_window": 5}),
+                 "sliding_window": 5, "rms_norm_eps": 1e-3}),
 }  # fmt: skip
 BERT = {"vocab_size": 97, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
         "max_position_embeddings": 32, "pad_token_id": 0}  # fmt: skip

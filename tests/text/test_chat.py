@@ -1,4 +1,4 @@
-"""A conversation is rendered as the reference renders it; a message cannot end its own turn; a template can do no harm."""
+"""A conversation is rendered as the reference renders it; no message ends its own turn; no template does harm."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from variorum.family.gpt import LLAMA, MISTRAL, MIXTRAL, TABLE
 from variorum.family.names.bert import EPS, E, encoder_keys, head_dim
 from variorum.family.names.common import head_width, layers_of, scaling_of
 from variorum.family.names.llama import D, L
+from variorum.family.qwen import QWEN2, QWEN3
 from variorum.spec.architecture import At
 from variorum.spec.dialect import WINDOW, Dialect, Drop, Key, Rule, paired, same, shifted, tied_to
 from variorum.spec.model import Model
@@ -222,16 +223,31 @@ MIXTRAL_GGUF = LLAMA_GGUF.but(
 )  # fmt: skip
 
 
+AS_PUBLISHED = tuple(same(rule.disk, rule.ours[0]) for rule in (*ATTENTION, *MLP))
+QK = (("attn_q_norm", "attention.query_norm"), ("attn_k_norm", "attention.key_norm"))
+QK_KEYS = tuple(
+    Key(key.config, (*key.paths, f"{D}.block.attention.qk_norm.eps")) if "rms" in key.config else key for key in KEYS
+)
+QWEN2_GGUF = PLAIN_GGUF.but(
+    model_type=f"{PREFIX}qwen2", base=QWEN2, rules=(*INPUT, *AS_PUBLISHED, *NORMS), drops=()
+)  # fmt: skip
+QWEN3_GGUF = QWEN2_GGUF.but(
+    model_type=f"{PREFIX}qwen3",
+    base=QWEN3,
+    keys=QK_KEYS,
+    rules=(*QWEN2_GGUF.rules, *(same(f"blk.{{i}}.{theirs}", f"{L}.{ours}") for theirs, ours in QK)),
+)
+
+
 def _gemma_rules(*norms: tuple[str, str]) -> tuple[Rule, ...]:
     """Names of a Gemma: channels as published, every norm as 1 + w."""
-    plain = tuple(same(rule.disk, rule.ours[0]) for rule in (*ATTENTION, *MLP))
     moved = tuple(shifted(f"blk.{{i}}.{theirs}", f"{L}.{ours}", 1.0) for theirs, ours in norms)
-    return (INPUT[0], shifted("output_norm", "decoder.final_norm", 1.0), *plain, *moved)
+    return (INPUT[0], shifted("output_norm", "decoder.final_norm", 1.0), *AS_PUBLISHED, *moved)
 
 
 _TWO = (("attn_norm", "attention_norms.before"), ("ffn_norm", "feedforward_norms.before"))
 _FOUR = (*_TWO, ("post_attention_norm", "attention_norms.after"), ("post_ffw_norm", "feedforward_norms.after"))
-_SIX = (*_FOUR, ("attn_q_norm", "attention.query_norm"), ("attn_k_norm", "attention.key_norm"))
+_SIX = (*_FOUR, *QK)
 GEMMA_GGUF = LLAMA_GGUF.but(
     model_type=f"{PREFIX}gemma", base=GEMMA, read=_gemma, drops=(), choose=None, rules=_gemma_rules(*_TWO)
 )
@@ -249,7 +265,7 @@ GEMMA2_GGUF = GEMMA_GGUF.but(
     ),
 )
 GEMMA3_GGUF = GEMMA2_GGUF.but(
-    model_type=f"{PREFIX}gemma3", base=GEMMA3, read=_gemma3, rules=_gemma_rules(*_SIX), keys=(*KEYS, _LOCAL)
+    model_type=f"{PREFIX}gemma3", base=GEMMA3, read=_gemma3, rules=_gemma_rules(*_SIX), keys=(*QK_KEYS, _LOCAL)
 )
 
 _S = "encoder.layers.{i}"
@@ -287,6 +303,5 @@ BERT_GGUF = Dialect(
     read=_bert,
     read_only=WHY_READ_ONLY,
 )
-GGUF = {
-    dialect.model_type: dialect for dialect in (LLAMA_GGUF, GEMMA_GGUF, GEMMA2_GGUF, GEMMA3_GGUF, BERT_GGUF)
-}  # fmt: skip
+_ALL = (LLAMA_GGUF, QWEN2_GGUF, QWEN3_GGUF, GEMMA_GGUF, GEMMA2_GGUF, GEMMA3_GGUF, BERT_GGUF)
+GGUF = {dialect.model_type: dialect for dialect in _ALL}
