@@ -84,8 +84,9 @@ def pays(mask: Mask, where: Where) -> bool:
     """Whether the window cuts enough off a text that stands alone: no cache, memory or permutation before it."""
     if not mask.window or where.allowed is not None or where.q_order.shape != where.k_order.shape:
         return False
-    left, right = _reach(mask)
-    return where.k_order.shape[-1] >= PAYS * (left + _size(left, right) + right)
+    length = where.k_order.shape[-1]
+    left, right = _reach(mask, length)
+    return length >= PAYS * (left + _size(left, right) + right)
 
 
 def cut(where: Where, mask: Mask, batch: int) -> tuple[Tiles, Where]:
@@ -93,10 +94,11 @@ def cut(where: Where, mask: Mask, batch: int) -> tuple[Tiles, Where]:
     return where.remember(("tiles", mask, batch), lambda: _cut(where, mask, batch))
 
 
-def _reach(mask: Mask) -> tuple[int, int]:
-    """How many keys before and after itself a query sees at most."""
+def _reach(mask: Mask, length: int) -> tuple[int, int]:
+    """How many of ``length`` keys before and after itself a query sees at most."""
     assert mask.window
-    return (mask.window - 1, 0) if mask.causal else (mask.window // 2, mask.window // 2)
+    left, right = (mask.window - 1, 0) if mask.causal else (mask.window // 2, mask.window // 2)
+    return min(left, length), min(right, length)
 
 
 def _size(left: int, right: int) -> int:
@@ -104,9 +106,12 @@ def _size(left: int, right: int) -> int:
 
 
 def _cut(where: Where, mask: Mask, batch: int) -> tuple[Tiles, Where]:
-    left, right = _reach(mask)
-    order = where.remember("compact", lambda: _compact(where))
-    tiles = Tiles(batch, where.k_order.shape[-1], _size(left, right), left, right, order)
+    length = where.k_order.shape[-1]
+    left, right = _reach(mask, length)
+    size = _size(left, right)
+    if not pays(mask, where):  # one tile: few more keys than the window shows, and none of them twice
+        left, size, right = 0, length, 0
+    tiles = Tiles(batch, length, size, left, right, where.remember("compact", lambda: _compact(where)))
     marks: dict[str, Any] = {}
     for name, empty in (("order", -1), ("positions", 0), ("segments", 0), ("documents", -1)):
         q, k = getattr(where, f"q_{name}"), getattr(where, f"k_{name}")

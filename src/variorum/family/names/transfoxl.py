@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from variorum.errors import UsageError
+from variorum.errors import DamagedFile, UsageError
 from variorum.family.transfoxl import TABLE, TRANSFORMER_XL, D, H
 from variorum.spec.dialect import CLAMP, Dialect, Drop, Key, Rule, fused, same, tied_to
 from variorum.spec.heads import AdaptiveSoftmax
@@ -16,25 +16,31 @@ L = "decoder.layers.{i}"
 _A, _F, _LM = "layers.{i}.dec_attn", "layers.{i}.pos_ff", "heads.causal_lm"
 
 
+MAX_MEMORY = 2**20  # six hundred times the longest published; the first segment starts with as many zeros
+
+
 def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     cutoffs, memory = tuple(config.get("cutoffs", (20_000, 40_000, 200_000))), model.architecture.main.memory
     tied = config.get("tie_projs")
     if tied is None:
         tied = [False] + [config.get("proj_share_all_but_first", True)] * len(cutoffs)
+    if memory > MAX_MEMORY or not isinstance(config.get("same_length", True), bool):
+        raise DamagedFile(f"mem_len {memory} with same_length {config.get('same_length')!r} is no usable memory")
     borrows = config.get("tie_word_embeddings", True)
     return {
         f"{D}.input.clusters": Clusters(cutoffs=cutoffs, divide=config.get("div_val", 4)),
         f"{D}.input.scale": model.architecture.width**0.5,
-        f"{D}.block.attention.window": memory if config.get("same_length", True) else None,
+        f"{D}.first_memory": "zeros" if memory else "nothing",
+        f"{D}.block.attention.window": memory or None if config.get("same_length", True) else None,
         f"{H}.causal_lm.tied_projections": tuple(i for i, one in enumerate(tied) if one and borrows),
     }
 
 
 def _write(model: Model) -> dict[str, object]:
-    """Its window is the memory or nothing: the published layout has no other.
+    """Its window is the memory or nothing, and its first memory zeros: the published layout has no other.
 
     Raises:
-        UsageError: another window.
+        UsageError: another one.
     """
     stack, head = model.architecture.main, model.architecture.heads["causal_lm"]
     window, cut = stack.block.attention.window, stack.tokens.clusters
@@ -43,6 +49,8 @@ def _write(model: Model) -> dict[str, object]:
         raise UsageError(
             f"a window of {window} with a memory of {stack.memory} has no published layout", remedy="make them equal"
         )
+    if stack.memory and stack.first_memory != "zeros":
+        raise UsageError("a first memory of nothing has no published layout", remedy="set first_memory to zeros")
     return {
         "cutoffs": list(cut.cutoffs),
         "div_val": cut.divide,
