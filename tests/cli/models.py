@@ -118,3 +118,8 @@ def deberta(place: Path) -> Path:
 
 def t5(place: Path) -> Path:
     return made(place, "t5", T5, "seq2seq_lm", pieces())
+
+
+def mixtral(place: Path) -> Path:
+    experts = {"architecture.decoder.block.feedforward.count": 6, "architecture.decoder.block.feedforward.active": 2}
+    return made(place, "mixtral", LLAMA | experts, "causal_lm", pieces())

@@ -64,6 +64,7 @@ _TABLE = (
     Verb("generate", "Continue a text.", MODELS),
     Verb("transcribe", "What is said in a recording.", MODELS),
     Verb("attention", "Who attends to whom: maps of a text in a model.", MODELS),
+    Verb("experts", "Which experts a router chooses for your texts, layer by layer.", MODELS),
     Verb("trace", "The first module that differs from recorded activations.", MODELS),
     Verb("convert", "Write a model as a published directory.", MODELS),
     Verb("study", "Compare variants fairly, and report what each change buys.", STUDIES),

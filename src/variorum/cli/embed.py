@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import Column, chosen, emit, say
 from variorum.cli.reading import Option
+from variorum.cli.texts import texts_of
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def command(
         raise UsageError("is neither .npy nor .jsonl", where=str(out), remedy="give --out one of these endings")
     if batch_size < 1:
         raise UsageError(f"--batch-size {batch_size} holds no text", remedy="give 1 or more")
-    texts = _texts(text, file, column)
+    texts = texts_of(text, file, column)
     from variorum.cli.loading import load
     from variorum.inference.encode import embed
 
@@ -69,56 +69,6 @@ def command(
 
 def _begins(row: np.ndarray) -> str:
     return " ".join(f"{value:+.4f}" for value in row[:SHOWN])
-
-
-def _texts(given: tuple[str, ...], file: Path | None, column: str) -> list[str]:
-    """The texts to read, in order.
-
-    Raises:
-        UsageError: none, or two sources. NotFound, DamagedFile: a file that is absent, or has a row that is no row.
-    """
-    if given and file is not None:
-        raise UsageError("both --text and --file are given", remedy="give one of them")
-    if given:
-        return list(given)
-    found = _from_stdin() if file is None else _from_file(file, column)
-    if not found:
-        raise UsageError(
-            "there is no text", where=str(file or ""), remedy="give --text, --file, or a text a line on stdin"
-        )
-    return found
-
-
-def _from_stdin() -> list[str]:
-    if sys.stdin is None or sys.stdin.isatty():
-        return []
-    try:
-        return _lines(sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n"))
-    except UnicodeDecodeError as error:
-        raise UsageError(f"is not UTF-8 at byte {error.start}", where="stdin", remedy="convert it to UTF-8") from None
-
-
-def _lines(text: str) -> list[str]:
-    """A text a line; a blank line is an empty text, so that rows of the result are lines of the source."""
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def _from_file(file: Path, column: str) -> list[str]:
-    from variorum.errors import DamagedFile
-    from variorum.text.readers import read_table, read_text
-
-    if not {".csv", ".tsv", ".jsonl"} & set(file.suffixes):
-        return _lines(read_text(file))
-    table = read_table(file, required=[column])
-    if table.bad:
-        # Rows of the result must stand for rows of the file, so none may be left out.
-        first = table.bad[0]
-        raise DamagedFile(
-            f"{len(table.bad)} bad rows, the first: {first.reason}",
-            where=f"{file}, line {first.line}",
-            remedy="mend them",
-        )
-    return table.column(column)
 
 
 def _write(out: Path, texts: list[str], rows: np.ndarray) -> None:

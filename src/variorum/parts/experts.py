@@ -131,6 +131,20 @@ def balance_loss(routing: list[tuple[Tensor, Tensor]], real: Tensor | None = Non
     return torch.stack(losses).mean()
 
 
+def usage(routing: list[tuple[Tensor, Tensor]], real: Tensor | None = None) -> Tensor:
+    """How often each expert was chosen, [layers, E] int64.
+
+    Args:
+        routing: (probabilities [N, E], chosen [N, k]) per layer.
+        real: bool [N], False at padding, which counts for nothing.
+    """
+    counts = []
+    for probabilities, chosen in routing:
+        kept = chosen if real is None else chosen[real]
+        counts.append(torch.bincount(kept.flatten(), minlength=probabilities.shape[-1]))
+    return torch.stack(counts)
+
+
 def router_z_loss(logits: Tensor, real: Tensor | None = None) -> Tensor:
     """Mean squared log-partition of router logits [N, E] over real tokens (Zoph et al. 2022); 0 without any."""
     keep = torch.ones(len(logits), dtype=torch.bool, device=logits.device) if real is None else real

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from variorum.errors import UsageError, nearest
 from variorum.spec.architecture import Architecture, Stack
 from variorum.spec.attention import LatentAttention
-from variorum.spec.heads import EmbeddingHead
+from variorum.spec.heads import EmbeddingHead, TwoWayHead
 from variorum.spec.shapes import Axis, keys_seen
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
@@ -78,7 +78,7 @@ def _slots(stack: Stack, batch: Axis, context: int, source: int, item: int, widt
     if stack.settled is not None:
         rank = getattr(stack.input, "rank", None)
         vectors = (batch, Axis("T", context), Axis("R", rank) if rank else width)
-        yield Held("decoder.input.vectors", vectors, item, "step", note="to start over from, as rotation follows length")
+        yield Held("decoder.input.vectors", vectors, item, "step", note="to start over from: rotation follows length")
     for index in range(stack.depth):
         layer, at = stack.layer(index), f"decoder.layers.{index}"
         a = layer.attention
@@ -112,6 +112,11 @@ def alive(
         found.append(
             Held(f"{name}.attention_maps", maps, item, "pass", note="a layer's; never written by fused kernels")
         )
+    if arch.recurrent is not None:
+        for ids in ("ids", "attention_mask"):
+            found.append(Held(f"recurrent.{ids}", (b, Axis("T", context)), INDEX, "pass"))
+        states = (Axis("L+1", arch.recurrent.depth + 1), b, Axis("T", context), width)
+        found.append(Held("recurrent.hidden_states", states, item, "pass", note="all are mixed"))
     for name in heads:
         head = arch.heads[name]
         labels = getattr(head, "labels", None)
@@ -119,6 +124,7 @@ def alive(
         if isinstance(head, EmbeddingHead):
             scores = width
         lead = (b,) if hasattr(head, "take") else (b, Axis("T", context))
+        lead = (*lead, Axis("2", 2)) if isinstance(head, TwoWayHead) else lead
         found.append(Held(f"heads.{name}.logits", (*lead, scores), item, "pass"))
     if arch.encoder is not None and arch.decoder is not None:
         found.append(Held("encoded", (b, Axis("S", context), width), item, "step", note="the encoder's output"))
