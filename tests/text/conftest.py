@@ -71,6 +71,33 @@ def _pieces(directory: Path, file: str, settings: dict[str, object], **options: 
     write_json(directory / "tokenizer_config.json", settings)
 
 
+def _whisper(directory: Path) -> None:
+    """Text tokens, then the controls, then time stamps, which are no special tokens, as published."""
+    _byte_level(directory, [])
+    size = len(json.loads((directory / "vocab.json").read_text(encoding="utf-8")))
+    times = [f"<|{hundredths / 100:.2f}|>" for hundredths in range(0, 10, 2)]
+    tokens = {
+        str(size + place): {"content": content, "special": content not in times, "normalized": False}
+        for place, content in enumerate([*WHISPER_CONTROLS, *times])
+    }
+    settings = {"tokenizer_class": "WhisperTokenizer", "added_tokens_decoder": tokens}
+    write_json(directory / "tokenizer_config.json", settings)
+
+
+def _gpt1(directory: Path) -> None:
+    trainer = tokenizers.CharBPETokenizer(lowercase=True)
+    trainer.train_from_iterator(corpus(), vocab_size=1500, special_tokens=["<unk>"], show_progress=False)
+    trainer.save_model(str(directory))
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "OpenAIGPTTokenizer"})
+
+
+# The languages begin Whisper's own list, whose order gives their ids.
+WHISPER_CONTROLS = [
+    "<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|zh|>", "<|de|>", "<|es|>", "<|translate|>",
+    "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nocaptions|>", "<|notimestamps|>",
+]  # fmt: skip
+T5_SPECIALS = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+
 MAKERS: dict[str, Callable[[Path], None]] = {
     "uncased": lambda d: _wordpiece(d, do_lower_case=True),
     "cased": lambda d: _wordpiece(d, do_lower_case=False),
@@ -83,9 +110,15 @@ MAKERS: dict[str, Callable[[Path], None]] = {
         d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="RobertaTokenizer"
     ),
     "deberta": lambda d: _byte_level(d, BERT_SPECIALS, tokenizer_class="DebertaTokenizer"),
-    "t5": lambda d: _pieces(
-        d, "spiece.model", {"tokenizer_class": "T5Tokenizer"}, pad_id=0, eos_id=1, unk_id=2, bos_id=-1
+    "bart": lambda d: _byte_level(
+        d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="BartTokenizer"
     ),
+    "qwen2": lambda d: _byte_level(d, ["<|endoftext|>"], tokenizer_class="Qwen2Tokenizer"),
+    "neox": lambda d: _byte_level(d, ["<|endoftext|>", "<|padding|>"], tokenizer_class="GPTNeoXTokenizer"),
+    "whisper": _whisper,
+    "gpt1": _gpt1,
+    "t5": lambda d: _pieces(d, "spiece.model", {"tokenizer_class": "T5Tokenizer"}, **T5_SPECIALS),
+    "pegasus": lambda d: _pieces(d, "spiece.model", {"tokenizer_class": "PegasusTokenizer"}, **T5_SPECIALS),
     "albert": lambda d: _pieces(
         d,
         "spiece.model",
@@ -104,6 +137,10 @@ MAKERS: dict[str, Callable[[Path], None]] = {
         user_defined_symbols="<eop>",
     ),
     "xlm-roberta": lambda d: _pieces(d, "sentencepiece.bpe.model", {"tokenizer_class": "XLMRobertaTokenizer"}),
+    "mbart": lambda d: _pieces(d, "sentencepiece.bpe.model", {"tokenizer_class": "MBartTokenizer"}),
+    "mbart50": lambda d: _pieces(
+        d, "sentencepiece.bpe.model", {"tokenizer_class": "MBart50Tokenizer", "src_lang": "ro_RO"}
+    ),
     "deberta-v2": lambda d: _pieces(
         d,
         "spm.model",
@@ -126,6 +163,28 @@ MAKERS: dict[str, Callable[[Path], None]] = {
         split_digits=True,
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
+    ),
+    "gemma": lambda d: _pieces(
+        d,
+        "tokenizer.model",
+        {
+            "tokenizer_class": "GemmaTokenizer",
+            "additional_special_tokens": ["<start_of_turn>", "<end_of_turn>"],
+        },
+        model_type="bpe",
+        byte_fallback=True,
+        split_digits=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        allow_whitespace_only_pieces=True,
+        user_defined_symbols="<start_of_turn>,<end_of_turn>,<table>",
+        pad_id=0,
+        eos_id=1,
+        bos_id=2,
+        unk_id=3,
+        bos_piece="<bos>",
+        eos_piece="<eos>",
     ),
 }
 
