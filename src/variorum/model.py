@@ -42,6 +42,7 @@ class Output:
     """What a forward returns. ``logits`` follow the head; padded positions are undefined. An adaptive softmax, whose
     loss looks only at some words, gives none beside a loss.
 
+    ``routing`` holds (probabilities [B·T, E], chosen experts [B·T, k]) for each layer of experts, padding included.
     ``memory`` is the list of [B, M, D] states to pass to the next segment; ``hidden_states`` runs from the embedded
     input to the last layer's normed output.
     """
@@ -54,6 +55,7 @@ class Output:
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
     cross_attentions: list[Tensor] | None = None
+    routing: list[tuple[Tensor, Tensor]] | None = None
     encoder_last_hidden_state: Tensor | None = None
     cache: Cache | None = None
     memory: list[Tensor] | None = None
@@ -136,7 +138,8 @@ class Model(nn.Module):
         perm_mask: Tensor | None = None, target_mapping: Tensor | None = None,
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
-        output_hidden_states: bool = False, output_attentions: bool = False, logits_to_keep: int = 0,
+        output_hidden_states: bool = False, output_attentions: bool = False, output_routing: bool = False,
+        logits_to_keep: int = 0,
     ) -> Output:  # fmt: skip
         """Run the model.
 
@@ -173,7 +176,8 @@ class Model(nn.Module):
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
         if cache is not None and arch.main.memory:
             raise UsageError(f"{self.spec.name} remembers states, not keys", remedy="give memory in place of cache")
-        trace = self._trace(output_hidden_states, output_attentions, labels)
+        routed = output_routing or labels is not None
+        trace = self._trace(output_hidden_states, output_attentions, routed)
         encoded: Tensor | None = None
         memory_out = None
         if arch.encoder is None:
@@ -197,12 +201,12 @@ class Model(nn.Module):
                 writes = "seq2seq_lm" in self.head_names
                 mask = mask if writes else attention_mask
                 ids = self._shifted(labels if writes else input_ids, mask)
-            routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, labels)
+            routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, routed)
             trace.routing = routing
             x, new, _ = self._write(ids, None, mask, None, encoded, order, cache, None, trace)
         out = Output(
             x, hidden_states=trace.hidden_states, attentions=trace.attentions, cache=cache, memory=memory_out,
-            cross_attentions=trace.cross_attentions,
+            cross_attentions=trace.cross_attentions, routing=trace.routing if output_routing else None,
             encoder_last_hidden_state=encoded if arch.decoder is not None else None,
         )  # fmt: skip
         return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices)
@@ -273,13 +277,13 @@ class Model(nn.Module):
             return 0.0
         return block.router.balance * balance_loss(trace.routing, real.reshape(-1))
 
-    def _trace(self, hidden: bool, maps: bool, labels: Tensor | None) -> Trace:
+    def _trace(self, hidden: bool, maps: bool, routed: bool) -> Trace:
         cross = maps and self.spec.architecture.encoder is not None and self.is_decoder
         return Trace(
             hidden_states=[] if hidden else None,
             attentions=[] if maps else None,
             cross_attentions=[] if cross else None,
-            routing=[] if labels is not None else None,
+            routing=[] if routed else None,
         )
 
     def _refuse(self, **given: object) -> None:
