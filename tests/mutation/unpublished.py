@@ -17,7 +17,7 @@ from tests.parity.case import Case
 from tests.parity.probes import KINDS
 from variorum.checkpoint.config import read_config
 from variorum.spec.heads import EmbeddingHead
-from variorum.spec.positions import Sinusoidal
+from variorum.spec.positions import NtkScaling, Sinusoidal
 
 HEADS = "architecture.heads"
 #: A DeBERTa-v3 as its authors publish it holds these beside what the library's class holds.
@@ -33,6 +33,10 @@ def beside(case: Case, published: Subject, directory: Path) -> Iterator[tuple[Su
     """Further subjects made of a published one, each with the paths under which it is mutated."""
     if case.name == "gpt2/causal_lm":
         yield _with_sinusoids(published, directory / "sinusoids"), ("architecture.decoder.input.positions.",)
+    if case.name == "llama/causal_lm":
+        place = "architecture.decoder.positions.scaling"
+        spec = published.spec.set({place: NtkScaling(factor=4.0)})
+        yield dataclasses.replace(published, name=f"{case.name} under NTK", spec=spec), (place,)
     if case.name == "bert/hidden":
         yield _with_vectors(case, published), (f"{HEADS}.embedding",)
     if case.name == "deberta-v3/masked_lm":
