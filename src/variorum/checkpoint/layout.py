@@ -40,7 +40,8 @@ def _says(dialect: Dialect, model: Model, heads: tuple[str, ...]) -> bool:
 def _computed(arch: Architecture, back: Architecture, heads: set[str]) -> object:
     """All that shows in a forward pass: of the stacks that a directory describes, and of heads with weights."""
     stacks = {name: _stack(stack) for name, stack in arch.stacks.items() if name in back.stacks}
-    return arch.width, _shown(arch.pooler), stacks, {name: _shown(arch.heads.get(name)) for name in heads}
+    rest = _fields(dataclasses.replace(arch, encoder=None, decoder=None, heads={}))
+    return rest, stacks, {name: _shown(arch.heads.get(name)) for name in heads}
 
 
 def _stack(stack: Stack) -> object:

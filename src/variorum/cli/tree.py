@@ -232,7 +232,4 @@ def _kind(value: object) -> str:
 
 
 def _baseline(model: Model) -> str:
-    kinds = {"encoders": "encoder", "decoders": "decoder", "seq2seq": "encoder and decoder"}
-    from variorum.family.steps import kind_of
-
-    return f"{kinds[kind_of(model)]} trained by {model.objective.kind}"
+    return f"{' and '.join(model.architecture.stacks)} trained by {model.objective.kind}"
