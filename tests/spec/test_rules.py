@@ -12,6 +12,7 @@ from variorum.spec.architecture import At, Convolution, Pooler, Sharing
 from variorum.spec.attention import GlobalLocalAttention
 from variorum.spec.heads import (
     AdaptiveSoftmax,
+    EmbeddingHead,
     EnhancedMaskDecoder,
     FirstToken,
     SequenceHead,
@@ -70,6 +71,8 @@ BROKEN = [
     ("tie-shape", "gpt2", {"architecture.heads.causal_lm.tie": "encoder.input.table"}, "build"),
     ("pooler", "bert", {"architecture.pooler": None}, "build"),
     ("one-question", "bert", {"architecture.heads.multiple_choice.labels": 2}, "build"),
+    ("one-state", "t5", {"architecture.heads.embedding": EmbeddingHead(take="mean")}, "build"),
+    ("head-embedding", "bert", {}, "embedding"),
     ("late-positions", "bert", {"architecture.heads.masked_lm": EnhancedMaskDecoder(rows=30)}, "build"),
     ("head-multiple-choice", "bert", {"architecture.heads.multiple_choice": None}, "multiple_choice"),
     ("sharing-shape", "albert", {f"{ENCODER}.pattern": (At(layers="3", set={"feedforward.width": 8}),)}, "build"),
