@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
 
-from variorum.family.transformer import TRANSFORMER
+from variorum.family.transformer import TRANSFORMER, alone
 from variorum.spec.architecture import Init, Pooler, Sharing, post
 from variorum.spec.attention import ALL_PROJECTIONS, Attention
 from variorum.spec.feedforward import MLP
@@ -29,22 +29,8 @@ from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
 NORM = LayerNorm(eps=1e-12)
 TABLE = "encoder.input.table"
 E, H = "architecture.encoder", "architecture.heads"
-
-
-def shape(width: int, depth: int, heads: int, *, vocab: int, ff: int | None = None, **more: Any) -> dict[str, object]:
-    """The paths that a published encoder size sets; ``ff`` defaults to 4·width, further paths come as keywords."""
-    stack = "architecture.encoder"
-    return {
-        "architecture.width": width,
-        f"{stack}.depth": depth,
-        f"{stack}.input.vocab": vocab,
-        f"{stack}.block.attention.heads": heads,
-        f"{stack}.block.attention.kv_heads": heads,
-        f"{stack}.block.attention.head_dim": width // heads,
-        f"{stack}.block.feedforward.width": ff or 4 * width,
-        **{f"{stack}.{path.replace('__', '.')}": value for path, value in more.items()},
-    }
-
+#: What a published size sets.
+shape = functools.partial(alone, "encoder")
 
 _FIRST = {
     "masked_lm": VocabularyHead(tie=TABLE, bias=True, transform=Transform(activation="gelu", norm=NORM)),

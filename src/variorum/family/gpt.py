@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
 
-from variorum.family.transformer import TRANSFORMER
+from variorum.family.transformer import TRANSFORMER, alone
 from variorum.spec.architecture import At, Init, pre
 from variorum.spec.attention import ALL_PROJECTIONS, Attention
 from variorum.spec.feedforward import MLP, Experts, GatedMLP, SoftmaxRouter
@@ -20,24 +20,8 @@ STACK, HEADS = "architecture.decoder", "architecture.heads"
 TABLE = "decoder.input.table"
 NORM = LayerNorm(eps=1e-5)
 RMS = RMSNorm(eps=1e-6)
-
-
-def shape(
-    width: int, depth: int, heads: int, ff: int, *, vocab: int, kv_heads: int | None = None,
-    head_dim: int | None = None, **more: Any,
-) -> dict[str, object]:  # fmt: skip
-    """The paths that a published decoder size sets; further paths below the decoder come as keywords."""
-    return {
-        "architecture.width": width,
-        f"{STACK}.depth": depth,
-        f"{STACK}.input.vocab": vocab,
-        f"{STACK}.block.attention.heads": heads,
-        f"{STACK}.block.attention.kv_heads": kv_heads or heads,
-        f"{STACK}.block.attention.head_dim": head_dim or width // heads,
-        f"{STACK}.block.feedforward.width": ff,
-        **{f"{STACK}.{path.replace('__', '.')}": value for path, value in more.items()},
-    }
-
+#: What a published size sets.
+shape = functools.partial(alone, "decoder")
 
 GPT1 = TRANSFORMER.variant(
     "gpt-1",

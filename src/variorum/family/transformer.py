@@ -6,6 +6,8 @@ paper prints. Every other lineage changes one thing of this after another.
 
 from __future__ import annotations
 
+from typing import Any
+
 from variorum.spec.architecture import Architecture, Block, Init, Stack, post
 from variorum.spec.attention import Attention
 from variorum.spec.feedforward import MLP
@@ -56,6 +58,27 @@ def shape(
     if dropout is not None:
         values |= dict.fromkeys((*both("block.dropout"), *both("input.dropout")), dropout)
     return values
+
+
+def alone(
+    stack: str, width: int, depth: int, heads: int, ff: int | None = None, *, vocab: int, kv_heads: int | None = None,
+    head_dim: int | None = None, **more: Any,
+) -> dict[str, object]:  # fmt: skip
+    """The paths that a published size of a model of one ``stack`` sets; ``ff`` is 4·width if absent.
+
+    Further paths below the stack come as keywords, with ``__`` for the dots.
+    """
+    at = f"architecture.{stack}"
+    return {
+        "architecture.width": width,
+        f"{at}.depth": depth,
+        f"{at}.input.vocab": vocab,
+        f"{at}.block.attention.heads": heads,
+        f"{at}.block.attention.kv_heads": kv_heads or heads,
+        f"{at}.block.attention.head_dim": head_dim or width // heads,
+        f"{at}.block.feedforward.width": ff or 4 * width,
+        **{f"{at}.{path.replace('__', '.')}": value for path, value in more.items()},
+    }
 
 
 TRANSFORMER = Model(
