@@ -76,8 +76,10 @@ def initial(arch: Architecture, name: str, like: Tensor, seed: int) -> Tensor:
     if _is_norm(name):
         offset = getattr(arch.main.block.layout.norm, "unit_offset", False)
         return torch.zeros(shape) if name.endswith("bias") or offset else torch.ones(shape)
-    if name.endswith((".bias", "_bias", ".correction")):
+    if name.endswith((".bias", "_bias", ".correction", "mix.weights")):
         return torch.zeros(shape)
+    if name.endswith("mix.scale"):
+        return torch.ones(shape)
     digest = hashlib.sha256(f"{seed}|{name}|{shape}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
     return torch.randn(shape, generator=generator) * _std(arch, name, shape)

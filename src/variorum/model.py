@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from variorum.attention.cache import Cache
+from variorum.attention.packed import apart, each
+from variorum.attention.reading import Reading, shifted
 from variorum.attention.stack import Stack
 from variorum.attention.two_stream import streams
 from variorum.errors import NotFound, UsageError, nearest
@@ -21,16 +22,17 @@ from variorum.parts.heads import (
     Pooler,
     SequenceHead,
     TokenHead,
+    TwoWayHead,
     VocabularyHead,
     at_ends,
     build_head,
     first_real,
-    global_tokens,
     head_loss,
 )
+from variorum.parts.recurrent import Recurrent
+from variorum.parts.spans import Answers, SpanHead
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
-from variorum.spec import architecture as spec
 from variorum.spec.feedforward import Experts, SoftmaxRouter
 from variorum.spec.inputs import TokenInput
 from variorum.spec.inventory import constants, tensors, tied, wants_pooler
@@ -59,6 +61,7 @@ class Output:
     encoder_last_hidden_state: Tensor | None = None
     cache: Cache | None = None
     memory: list[Tensor] | None = None
+    answers: Answers | None = None
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
 
@@ -86,9 +89,12 @@ class Model(nn.Module):
             self.encoder = Stack(arch.encoder, arch.width)
         if arch.decoder is not None:
             self.decoder = Stack(arch.decoder, arch.width)
+        if arch.recurrent is not None:
+            self.recurrent = Recurrent(arch.recurrent, arch.width)
         if arch.pooler is not None and wants_pooler(arch, heads):
             self.pooler = Pooler(arch.pooler, arch.width)
-        words = arch.main.input if isinstance(arch.main.input, TokenInput) else None
+        words = getattr(arch.main, "input", None)
+        words = words if isinstance(words, TokenInput) else None
         self.heads = nn.ModuleDict({
             name: build_head(arch.heads[name], arch.width, arch.vocab, words) for name in heads
         })  # fmt: skip
@@ -118,7 +124,7 @@ class Model(nn.Module):
     @property
     def _reads(self) -> str:
         """What its first stack reads."""
-        return next(iter(self.spec.architecture.stacks.values())).input.reads
+        return self.spec.architecture.source.reads
 
     def named_constants(self) -> Iterator[tuple[str, Tensor]]:
         """What is kept with the weights but never trained, by canonical name."""
@@ -139,7 +145,7 @@ class Model(nn.Module):
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
         output_hidden_states: bool = False, output_attentions: bool = False, output_routing: bool = False,
-        logits_to_keep: int = 0,
+        logits_to_keep: int = 0, lengths: Sequence[int] | None = None,
     ) -> Output:  # fmt: skip
         """Run the model.
 
@@ -156,6 +162,8 @@ class Model(nn.Module):
                 [B, M + T] then, and say which of them are real.
             labels: targets; see :func:`~variorum.parts.heads.head_loss`.
             logits_to_keep: score only the last so many positions (0: all); the vocabulary is wide.
+            lengths: of texts laid end to end in one row without padding, [1, sum(lengths)]. States and scores of
+                tokens come back so; sequence heads give a row for each text.
             cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
 
         Raises:
@@ -174,24 +182,29 @@ class Model(nn.Module):
                      global_attention_mask=global_attention_mask,
                      input_ids=input_ids, input_features=input_features, pixel_values=pixel_values)  # fmt: skip
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
-        if cache is not None and arch.main.memory:
+        if cache is not None and (arch.recurrent is not None or arch.main.memory):
             raise UsageError(f"{self.spec.name} remembers states, not keys", remedy="give memory in place of cache")
         routed = output_routing or labels is not None
         trace = self._trace(output_hidden_states, output_attentions, routed)
+        reading = Reading(
+            data=read, vectors=inputs_embeds, mask=attention_mask, positions=position_ids, segments=token_type_ids,
+            everywhere=global_attention_mask, lengths=None if lengths is None else tuple(lengths),
+        )  # fmt: skip
+        if lengths is not None:
+            self._check_stream(reading, alone=not (output_attentions or cache or memory or perm_mask is not None))
         encoded: Tensor | None = None
         memory_out = None
-        if arch.encoder is None:
-            x, new, memory_out = self._write(
-                read, inputs_embeds, attention_mask, position_ids, None, None, cache, memory, trace
-            )
+        if arch.recurrent is not None:
+            x, new = self._recur(reading, trace)
+        elif arch.encoder is None:
+            x, new, memory_out = self._write(reading, trace, cache=cache, memory=memory)
         elif cache is not None and cache.encoded is not None:
             encoded, order = cache.encoded, cache.encoded_order
         else:
             x, new, memory_out = self._encode(
-                read, inputs_embeds, attention_mask, token_type_ids, position_ids, global_attention_mask,
-                perm_mask, target_mapping, memory, trace,
+                reading, trace, perm_mask=perm_mask, targets=target_mapping, memory=memory
             )  # fmt: skip
-            encoded, order = x, new.k_order
+            encoded, order = (x, new.k_order) if reading.lengths is None else apart(x, reading.lengths)
             if cache is not None:
                 cache.encoded, cache.encoded_order = x, order
         if arch.decoder is not None and encoded is not None:
@@ -200,16 +213,30 @@ class Model(nn.Module):
                 # Heads that read the decoder see the text itself, one step late.
                 writes = "seq2seq_lm" in self.head_names
                 mask = mask if writes else attention_mask
-                ids = self._shifted(labels if writes else input_ids, mask)
+                ids = shifted(arch.main.tokens, labels if writes else input_ids, mask)
             routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, routed)
             trace.routing = routing
-            x, new, _ = self._write(ids, None, mask, None, encoded, order, cache, None, trace)
+            x, new, _ = self._write(Reading(data=ids, mask=mask), trace, encoded=encoded, order=order, cache=cache)
         out = Output(
             x, hidden_states=trace.hidden_states, attentions=trace.attentions, cache=cache, memory=memory_out,
             cross_attentions=trace.cross_attentions, routing=trace.routing if output_routing else None,
             encoder_last_hidden_state=encoded if arch.decoder is not None else None,
         )  # fmt: skip
         return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices)
+
+    def _check_stream(self, reading: Reading, *, alone: bool) -> None:
+        read = reading.data if reading.vectors is None else reading.vectors
+        first = next(iter(self.spec.architecture.stacks), "recurrent")
+        if not alone or reading.mask is not None or not getattr(self, first).packs:
+            raise UsageError(
+                "texts laid end to end take no mask, cache, memory, permutation or maps", remedy="give them padded"
+            )
+        assert reading.lengths is not None
+        if read is not None and (read.shape[0], read.shape[1]) != (1, sum(reading.lengths)):
+            raise UsageError(
+                f"texts of {sum(reading.lengths):,} tokens in an input of {list(read.shape[:2])}",
+                remedy="give them in one row, [1, sum(lengths)]",
+            )
 
     def _choices(self, ids: Tensor | None, embeds: Tensor | None) -> int | None:
         """How many texts each question has to choose from; ``None`` where nothing is chosen."""
@@ -226,17 +253,28 @@ class Model(nn.Module):
     ) -> Output:  # fmt: skip
         """``out`` with pooled vector, logits of every head, and the first head's loss."""
         x = out.last_hidden_state
+        rows, order = (x, new.q_order) if new.lengths is None else apart(x, new.lengths)
         if hasattr(self, "pooler"):
-            out.pooled = self.pooler(first_real(x, new.q_order))
+            out.pooled = self.pooler(first_real(rows, order))
         for name, head in self.heads.items():
             if isinstance(head, SequenceHead):
                 end = head.spec.end_id if head.spec.take == "end" else None
-                scores = head(x, new.q_order if end is None else at_ends(ids, end, new.q_order), out.pooled)
+                scores = head(rows, order if end is None else at_ends(ids, end, order), out.pooled)
                 out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
+            elif isinstance(head, TwoWayHead):
+                out.logits_by_head[name] = head(trace.top)[:, -keep:]
+            elif isinstance(head, SpanHead):
+                out.logits_by_head[name], out.answers = head(x, new.q_order)
+                out.start_logits = out.logits_by_head[name]
             elif isinstance(head, EmbeddingHead):
-                out.logits_by_head[name] = head(x, new.q_order)
+                out.logits_by_head[name] = head(rows, order)
             elif isinstance(head, TokenHead):
-                logits = head(x, new.q_order)[:, -keep:]
+                logits = (
+                    head(x, new.q_order)
+                    if new.lengths is None
+                    else each(new, lambda near, text, head=head: head(text, near.q_order), x)
+                )
+                logits = logits[:, -keep:]
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
             elif not (name == self.head_names[0] and labels is not None and isinstance(head, AdaptiveSoftmax)):
                 states = self._enhanced(head, x, new, trace)
@@ -249,11 +287,13 @@ class Model(nn.Module):
             out.start_logits, out.end_logits = out.logits.unbind(-1)
         if labels is not None:
             real = (new.q_order >= 0).expand(len(x), -1)
-            out.loss = self._loss(out, labels, real) + self._balance(trace, real)
+            out.loss = self._loss(out, labels, real, new.q_order) + self._balance(trace, real)
         return out
 
-    def _loss(self, out: Output, labels: Tensor, real: Tensor) -> Tensor:
+    def _loss(self, out: Output, labels: Tensor, real: Tensor, order: Tensor) -> Tensor:
         main, judge = self.head_names[0], self.heads[self.head_names[0]]
+        if isinstance(judge, SpanHead):
+            return judge.loss(out.last_hidden_state, order, labels)
         if isinstance(judge, AdaptiveSoftmax):
             x, next_ones = out.last_hidden_state, main == "causal_lm"
             x, labels = (x[:, :-1], labels[:, 1:]) if next_ones else (x, labels)
@@ -272,8 +312,10 @@ class Model(nn.Module):
         return self.encoder.again(asked, where, trace, head.steps, self.backend)
 
     def _balance(self, trace: Trace, real: Tensor) -> Tensor | float:
+        if not trace.routing:
+            return 0.0
         block = self.spec.architecture.main.block.feedforward
-        if not trace.routing or not isinstance(block, Experts) or not isinstance(block.router, SoftmaxRouter):
+        if not isinstance(block, Experts) or not isinstance(block.router, SoftmaxRouter):
             return 0.0
         return block.router.balance * balance_loss(trace.routing, real.reshape(-1))
 
@@ -296,7 +338,7 @@ class Model(nn.Module):
             "global_attention_mask": encoder is not None and encoder.has_globals,
             "perm_mask": two_stream,
             "target_mapping": two_stream,
-            "memory": two_stream or bool(arch.main.memory),
+            "memory": two_stream or bool(getattr(arch.main, "memory", 0)),
             "decoder_input_ids": encoder is not None and arch.decoder is not None,
             "decoder_attention_mask": encoder is not None and arch.decoder is not None,
         }
@@ -304,99 +346,54 @@ class Model(nn.Module):
             if value is not None and not takes.get(name, name == self._reads):
                 raise UsageError(f"{self.spec.name} takes no {name}", remedy="leave it out")
 
-    def _vectors(self, stack: Stack, ids: Tensor | None, embeds: Tensor | None) -> Tensor:
-        if ids is not None and embeds is None:
-            return stack.input.look(ids)
-        if embeds is not None and ids is None:
-            return embeds
+    def _recur(self, reading: Reading, trace: Trace) -> tuple[Tensor, Where]:
+        """The text from both ends: mixed states [B, T, D], and where they stand."""
+        vectors = self._vectors(self.recurrent, reading)
+        order = order_from_mask(reading.mask, vectors.shape[1], vectors.device)
+        at = order if reading.positions is None else reading.positions
+        where = Where(at, at, order, order, padded=reading.mask is not None)
+        return self.recurrent(vectors, where, trace), where
+
+    def _vectors(self, stack: Stack | Recurrent, reading: Reading) -> Tensor:
+        if reading.data is not None and reading.vectors is None:
+            return stack.input.look(reading.data)
+        if reading.vectors is not None and reading.data is None:
+            return reading.vectors
         raise UsageError(
             "a model needs something to read", remedy=f"give {stack.spec.input.reads} or inputs_embeds, not both"
         )
 
-    def _where(
-        self, stack: spec.Stack, ids: Tensor | None, vectors: Tensor, mask: Tensor | None,
-        position_ids: Tensor | None, segments: Tensor | None, cache: Cache | None = None,
-    ) -> Where:  # fmt: skip
-        length, device = vectors.shape[1], vectors.device
-        order = order_from_mask(None if mask is None else mask[:, -length:], length, device)
-        if cache is not None and cache.length:
-            order = torch.where(order >= 0, order + cache.next_order, order)
-        positions, held = order, None if cache is None else cache.positions
-        if position_ids is not None:
-            positions = position_ids
-        elif ids is not None and getattr(stack.input.positions, "count", "mask") == "ids":
-            positions = order_from_mask(ids.ne(stack.tokens.pad_id or 0), length, device)
-            if held is not None:
-                positions = torch.where(positions >= 0, positions + held.amax(-1, keepdim=True) + 1, positions)
-        return Where(
-            positions, positions, order, order, q_segments=segments, k_segments=segments, padded=mask is not None
-        )
-
     def _write(
-        self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, position_ids: Tensor | None,
-        encoded: Tensor | None, order: Tensor | None, cache: Cache | None, memory: list[Tensor] | None, trace: Trace,
+        self, reading: Reading, trace: Trace, *, encoded: Tensor | None = None, order: Tensor | None = None,
+        cache: Cache | None = None, memory: list[Tensor] | None = None,
     ) -> tuple[Tensor, Where, list[Tensor] | None]:  # fmt: skip
         """The decoder, on its own or over ``encoded`` [B, S, D] whose slots stand at ``order`` [B or 1, S]."""
         stack = self.spec.architecture.decoder
         assert stack is not None
-        vectors = self._vectors(self.decoder, ids, embeds)
-        new = self._where(stack, ids, vectors, mask, position_ids, None, cache)
+        vectors = self._vectors(self.decoder, reading)
+        new = reading.where(stack, vectors, cache)
         cross = None if order is None else Where(new.q_positions, order, new.q_order, order)
         x, kept = self.decoder(
             vectors, new, trace, encoded=encoded, cross_where=cross, cache=cache, memory=memory,
-            memory_order=_remembered(mask, vectors.shape[1]), backend=self.backend,
+            memory_order=reading.remembered, backend=self.backend,
         )  # fmt: skip
         return x, new, kept
 
     def _encode(
-        self, ids: Tensor | None, embeds: Tensor | None, mask: Tensor | None, segments: Tensor | None,
-        position_ids: Tensor | None, everywhere: Tensor | None, perm_mask: Tensor | None, targets: Tensor | None,
-        memory: list[Tensor] | None, trace: Trace,
+        self, reading: Reading, trace: Trace, *, perm_mask: Tensor | None, targets: Tensor | None,
+        memory: list[Tensor] | None,
     ) -> tuple[Tensor, Where, list[Tensor] | None]:  # fmt: skip
         stack = self.spec.architecture.encoder
         assert stack is not None
-        vectors = self._vectors(self.encoder, ids, embeds)
-        where = self._where(stack, ids, vectors, mask, position_ids, segments)
-        if stack.has_globals:
-            where = dataclasses.replace(where, everywhere=self._everywhere(everywhere, ids, where.q_order))
-        content, query = where, None
+        vectors = self._vectors(self.encoder, reading)
+        head = self.spec.architecture.heads[self.head_names[0]] if self.head_names else None
+        where, query = reading.where(stack, vectors, head=head), None
+        content = where
         if perm_mask is not None or targets is not None:
             start = self.get_parameter("encoder.input.query_vector")
             content, query = streams(where, perm_mask, targets, start, len(vectors))
         x, kept = self.encoder(
-            vectors, content, trace, segments=segments, memory=memory,
-            memory_order=_remembered(mask, vectors.shape[1]), backend=self.backend, query=query,
+            vectors, content, trace, segments=reading.segments, memory=memory, memory_order=reading.remembered,
+            backend=self.backend, query=query,
         )  # fmt: skip
         return x, where, kept
-
-    def _everywhere(self, given: Tensor | None, ids: Tensor | None, order: Tensor) -> Tensor | None:
-        """Which tokens see all and are seen by all, bool [B or 1, T]: the given ones, or those that the head wants."""
-        if given is not None:
-            return given.bool() & (order >= 0)
-        head = self.spec.architecture.heads[self.head_names[0]] if self.head_names else None
-        wanted = getattr(head, "global_tokens", None)
-        return None if wanted is None else global_tokens(wanted, ids, order)
-
-    def _shifted(self, labels: Tensor | None, mask: Tensor | None) -> Tensor:
-        """Decoder inputs [B, T]: the start token, then the labels without their last; -100 becomes padding.
-
-        A row that ``mask`` [B, T] says is padded on the left starts where its tokens do.
-        """
-        inputs = self.spec.architecture.main.tokens
-        if labels is None or inputs.start_id is None:
-            raise UsageError("an encoder-decoder needs decoder_input_ids or labels", remedy="give one of them")
-        held = labels.masked_fill(labels == -100, inputs.pad_id or 0)
-        real = held.ne(inputs.pad_id or 0) if mask is None else mask.bool()
-        start = torch.full_like(held[:, :1], 0 if inputs.start_id == "last" else inputs.start_id)
-        if inputs.start_id == "last":
-            places = torch.arange(held.shape[1], device=held.device)
-            start = held.gather(1, (real * places).amax(1, keepdim=True))
-        shifted = torch.cat((start, held[:, :-1]), 1)
-        return shifted if mask is None else shifted.scatter(1, real.long().argmax(1, keepdim=True), start)
-
-
-def _remembered(mask: Tensor | None, length: int) -> Tensor | None:
-    """The order of the remembered tokens that a mask [B, M + T] speaks of before its last ``length``, or ``None``."""
-    if mask is None or mask.shape[1] <= length:
-        return None
-    return order_from_mask(mask[:, :-length], mask.shape[1] - length, mask.device)

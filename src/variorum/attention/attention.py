@@ -8,6 +8,7 @@ from variorum.attention.backends import Scores, choose
 from variorum.attention.bands import cut, pays
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
+from variorum.attention.packed import each
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import Disentangled, LayerPositions
 from variorum.parts.where import Where
@@ -67,14 +68,21 @@ class Attention(nn.Module):
     def _weigh(
         self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
     ) -> tuple[Tensor, Tensor | None]:
-        if maps or backend == "eager" or not pays(mask, where):
+        if where.lengths is not None:
+            mixed = each(where, lambda near, *text: self._near(near, mask, backend, *text), q, turned, k, v)
+            return self._out(mixed), None
+        if maps:
             mixed, weights = self._mixed(q, turned, k, v, where, mask, backend, maps)
-        else:
-            tiles, near = cut(where, mask, len(q))
-            queries = tiles.queries(q), tiles.queries(turned)
-            mixed, weights = self._mixed(*queries, tiles.keys(k), tiles.keys(v), near, mask, backend, maps)
-            mixed = tiles.joined(mixed)
-        return self._out(mixed), weights
+            return self._out(mixed), weights
+        return self._out(self._near(where, mask, backend, q, turned, k, v)), None
+
+    def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """As :meth:`_mixed` without maps: in tiles where a window makes that quicker."""
+        if backend == "eager" or not pays(mask, where):
+            return self._mixed(q, turned, k, v, where, mask, backend, False)[0]
+        tiles, near = cut(where, mask, len(q))
+        queries = tiles.queries(q), tiles.queries(turned)
+        return tiles.joined(self._mixed(*queries, tiles.keys(k), tiles.keys(v), near, mask, backend, False)[0])
 
     def _mixed(
         self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool

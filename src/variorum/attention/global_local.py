@@ -17,6 +17,7 @@ from variorum.attention.attention import Attention
 from variorum.attention.bands import Tiles, cut
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
+from variorum.attention.packed import each
 from variorum.parts.positions import LayerPositions
 from variorum.parts.where import Where
 from variorum.spec import attention as spec
@@ -60,6 +61,8 @@ class GlobalLocalAttention(Attention):
         slots: Slots | None = None, backend: str = "auto", maps: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """q_input = kv_input [B, T, D] -> output [B, T, D], maps [B, H, T, T] or ``None``."""
+        if where.lengths is not None:
+            return each(where, lambda near, x: self(x, x, near, near, mask, backend=backend)[0], q_input), None
         local = self._projected((self.query, self.key, self.value), q_input, kv_input, new)
         if maps or backend == "eager" or not mask.window or where.allowed is not None:
             mixed, weights = self._over_all_pairs(local, kv_input, where, mask, backend, maps)

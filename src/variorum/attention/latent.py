@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from variorum.attention.backends import Scores, choose
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
+from variorum.attention.packed import each
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import LayerPositions
 from variorum.parts.where import Where
@@ -51,7 +52,12 @@ class LatentAttention(nn.Module):
         k = torch.cat((k_plain, k_turn.expand(-1, a.heads, -1, -1)), -1)
         q = torch.cat((q_plain, q_turn), -1)
         scores = Scores(scale=a.score_scale, dropout=a.dropout if self.training else 0.0)
-        mixed, weights = choose(backend, scores, maps=maps)(q, k, v, scores, mask, where)
+        weigh = choose(backend, scores, maps=maps)
+        if where.lengths is None:
+            mixed, weights = weigh(q, k, v, scores, mask, where)
+        else:
+            weights = None
+            mixed = each(where, lambda near, q, k, v: weigh(q, k, v, scores, mask, near)[0], q, k, v)
         return self.out(mixed.transpose(1, 2).flatten(-2)), weights
 
     def _queries(self, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from variorum.attention.block import Block
 from variorum.attention.cache import Cache
+from variorum.attention.packed import each
 from variorum.attention.two_stream import Query
 from variorum.parts.convolution import Convolution
 from variorum.parts.embeddings import build_input
@@ -47,6 +48,11 @@ class Stack(nn.Module):
                     for part in (what, f"{what}_norms"):
                         _bind(getattr(layer, part), getattr(owner, part))
 
+    @property
+    def packs(self) -> bool:
+        """Whether it may read texts end to end: nothing is remembered, and angles do not depend on the longest."""
+        return self.settled is None and not self.spec.memory
+
     def forward(
         self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None = None,
         query: Query | None = None, memory: list[Tensor] | None = None, memory_order: Tensor | None = None,
@@ -79,7 +85,6 @@ class Stack(nn.Module):
         memory: list[Tensor] | None, memory_order: Tensor | None, encoded: Tensor | None, cross_where: Where | None,
         cache: Cache | None, backend: str,
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
-        real = new.q_order >= 0 if new.padded else None
         x = embedded = self.input(vectors, new.q_positions, segments)
         where = new if cache is None else cache.extend(new)
         if memory is None and self.spec.first_memory == "zeros":
@@ -104,12 +109,17 @@ class Stack(nn.Module):
                 slots=cache.layers[index] if cache else None, cross_slots=cache.cross[index] if cache else None,
             )  # fmt: skip
             if str(index) in self.inserts:
-                x = self.inserts[str(index)](x, embedded, real)
+                x = self._inserted(index, x, embedded, new)
         x = F.dropout(self.final_norm(x if g is None else g), self.spec.dropout, self.training)
         if trace.hidden_states is not None:
             trace.hidden_states.append(x)
         return x, kept
 
+    def _inserted(self, index: int, x: Tensor, embedded: Tensor, new: Where) -> Tensor:
+        insert = self.inserts[str(index)]
+        if new.lengths is not None:
+            return each(new, lambda _, *texts: insert(*texts, None), x, embedded)
+        return insert(x, embedded, new.q_order >= 0 if new.padded else None)
 
     def again(self, asked: Tensor, where: Where, trace: Trace, steps: int, backend: str) -> Tensor:
         """The last layer ``steps`` more times over the states below it, with ``asked`` as its queries, [B, T, D]."""
@@ -123,7 +133,7 @@ def _after_memory(new: Where, length: int, order: Tensor | None) -> Where:
     """Where the same tokens stand when ``length`` remembered ones come before them, in ``order`` [B or 1, length]."""
     steps = torch.arange(length, device=new.q_order.device)[None] if order is None else order
     past = F.pad(steps, (1, 0), value=-1).amax(-1, keepdim=True) + 1
-    keys = {}
+    keys: dict[str, Any] = {}
     for name in ("positions", "order"):
         own = {side: getattr(new, f"{side}_{name}") for side in "qk"}
         shifted = {side: torch.where(at >= 0, at + past, at) for side, at in own.items()}

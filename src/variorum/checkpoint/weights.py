@@ -143,10 +143,10 @@ def _apply(rule: Rule, arch: Architecture, wanted: Mapping[str, Shape], done: se
         disk = _disk_names(rule, values, suffix, wanted[ours[0]])
         if disk is None:
             continue
-        stack = arch.stacks.get(ours[0].split(".")[0], arch.main)
-        attention = stack.block.attention
         shapes = tuple(wanted[name] for name in ours)
-        yield Step(rule, disk, ours, shapes, attention.heads, getattr(attention, "head_dim", 0))
+        stack = arch.stacks.get(ours[0].split(".")[0], arch.main) if arch.stacks else None
+        attention = None if stack is None else stack.block.attention
+        yield Step(rule, disk, ours, shapes, getattr(attention, "heads", 0), getattr(attention, "head_dim", 0))
 
 
 def _places(arch: Architecture, name: str, variables: dict[str, str]) -> dict[str, object]:

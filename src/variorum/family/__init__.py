@@ -14,7 +14,7 @@ from variorum.spec.model import Model
 
 LINEAGES = (
     "transformer", "bert", "sentence", "modernbert", "deberta", "xlnet", "t5", "bart", "gpt", "neox", "falcon", "bloom",
-    "palm", "gemma", "qwen", "deepseek", "vit", "whisper", "longformer", "transfoxl",
+    "palm", "gemma", "qwen", "deepseek", "vit", "whisper", "longformer", "transfoxl", "bilm",
 )  # fmt: skip
 CLOSED = {
     "gpt-4": "OpenAI has not disclosed its architecture",

@@ -40,8 +40,10 @@ def members(kind: Kind) -> list[Model]:
     return [base, *(model for model in models().values() if kind_of(model) == kind and model.name != base.name)]
 
 
-def kind_of(model: Model) -> Kind:
-    """Which stacks a model has."""
+def kind_of(model: Model) -> Kind | None:
+    """Which stacks a model has; ``None`` where nothing attends."""
+    if not model.architecture.stacks:
+        return None
     if model.architecture.decoder is None:
         return "encoders"
     return "decoders" if model.architecture.encoder is None else "seq2seq"
@@ -75,11 +77,11 @@ def _decided(model: Model) -> list[Decided]:
     """What each change of ``model`` reaches. Those that only together make a legal model are judged together."""
     key = id(model.changes)
     if key not in _JUDGED:
-        _JUDGED[key] = list(_judged(model))
-    return _JUDGED[key]
+        _JUDGED[key] = model.changes, list(_judged(model))  # kept beside, so that no other changes get this id
+    return _JUDGED[key][1]
 
 
-_JUDGED: dict[int, list[Decided]] = {}
+_JUDGED: dict[int, tuple[object, list[Decided]]] = {}
 
 
 def _judged(model: Model) -> Iterator[Decided]:

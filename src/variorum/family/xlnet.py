@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from variorum.family.bert import BERT, TABLE, shape
-from variorum.spec.heads import SequenceHead, TokenHead, Transform, VocabularyHead
+from variorum.spec.heads import SequenceHead, SpanHead, TokenHead, Transform, VocabularyHead
 from variorum.spec.model import OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.positions import RecurrentRelative
 from variorum.spec.recipe import Objective, Recipe, Tokenizer
@@ -23,7 +23,8 @@ XLNET = BERT.variant(
                      SequenceHead(take="last", transform=Transform(activation="tanh")),
                      "architecture.heads.multiple_choice":
                      SequenceHead(take="last", labels=1, transform=Transform(activation="tanh")),
-                     "architecture.heads.token_classification": TokenHead(dropout=0.0)}),
+                     "architecture.heads.token_classification": TokenHead(dropout=0.0),
+                     "architecture.heads.answer_span": SpanHead(norm=BERT.architecture.main.block.layout.norm)}),
         Change(f"{STACK}.positions", RecurrentRelative(segments=True), axis=POSITIONS,
                why="relative positions and segments, and memory across segments", relieves="length-extrapolation",
                also={f"{STACK}.input.positions": None, f"{STACK}.input.segments": 0, f"{STACK}.input.norm": None,

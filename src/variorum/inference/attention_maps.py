@@ -135,6 +135,8 @@ def attention_maps(model: Model, text: str, *, pair: str | None = None, target: 
     Raises:
         UsageError: no tokenizer, a text longer than the model takes, or an input that it does not take.
     """
+    if not model.spec.architecture.stacks:
+        raise UsageError(f"nothing attends in {model.spec.name}", remedy="take a model with attention, such as bert")
     tokenizer = tokenizer_of(model)
     both = model.is_decoder and model.spec.architecture.encoder is not None
     if target is not None and not both:

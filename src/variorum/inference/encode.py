@@ -21,7 +21,8 @@ SPARE = "(spare row)"  # many tables have more rows than their tokenizer has tok
 
 def longest_input(model: Model) -> int | None:
     """The most tokens the model takes, or ``None`` where nothing limits it."""
-    positions = model.spec.architecture.main.input.positions
+    arch = model.spec.architecture
+    positions = (arch.main.input if arch.stacks else arch.source).positions
     return positions.rows - positions.offset if isinstance(positions, Learned) else None
 
 

@@ -118,8 +118,8 @@ def inputs(spec: Spec, context: int, batch: int, dtype: str, device: str) -> dic
     drawn = torch.Generator().manual_seed(0)
     arch = spec.architecture
     found: dict[str, Tensor] = {}
-    for name, stack in arch.stacks.items():
-        reads = stack.input
+    sources = {name: stack.input for name, stack in arch.stacks.items()} or {"recurrent": arch.source}
+    for name, reads in sources.items():
         if isinstance(reads, PatchInput):
             shape = (batch, reads.channels, reads.image, reads.image)
             value = torch.randn(shape, generator=drawn).to(getattr(torch, dtype))
@@ -134,6 +134,8 @@ def inputs(spec: Spec, context: int, batch: int, dtype: str, device: str) -> dic
 
 def _kept(model: Model, given: dict[str, Tensor]) -> int:
     """Bytes that stay after a text has been read, for the tokens that follow it."""
+    if not model.spec.architecture.stacks:
+        return 0
     if model.spec.architecture.main.memory:
         states = model(**given).memory or []
         return sum(state.numel() * state.element_size() for state in states)

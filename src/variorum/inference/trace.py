@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from variorum.checkpoint.weights import Step, plan
+from variorum.family.names import dialect_for
 from variorum.model import Model
 
 # Accumulated rounding over a deep model, in standard deviations of what is compared.
@@ -63,6 +64,8 @@ def published_names(model: Model, recorded: Iterable[str]) -> dict[str, tuple[st
     which prefix the publisher's class used.
     """
     dialect, arch = model.origin.dialect, model.spec.architecture
+    if dialect.read_only:  # what a GGUF file was converted from is what other libraries record
+        dialect = dialect_for(model.spec) or dialect
     wanted = {name.partition("#")[0] for name in recorded}
     prefixes = dict.fromkeys((model.origin.prefix, dialect.prefix_of(model.head_names), dialect.prefix, ""))
     tables = (_table(plan(dialect, arch, model.head_names, prefix)) for prefix in prefixes)

@@ -11,6 +11,7 @@ from variorum.parts.clusters import AdaptiveSoftmax
 from variorum.parts.embeddings import learned_rows
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
+from variorum.parts.spans import SpanHead
 from variorum.spec import architecture as spec_architecture
 from variorum.spec import heads as spec
 from variorum.spec.inputs import TokenInput
@@ -199,6 +200,25 @@ def _like(logits: Tensor, labels: Tensor, problem: str) -> Tensor:
     return given.to(logits.dtype)
 
 
+class TwoWayHead(nn.Module):
+    """Both halves [B, T, D] -> [B, T, 2, V]: scores of the next word, and of the one before."""
+
+    def __init__(self, head: spec.TwoWayHead, width: int, vocab: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width // 2, vocab, bias=head.bias)
+
+    def forward(self, top: Tensor) -> Tensor:
+        return self.project(top.unflatten(-1, (2, -1)))
+
+
+def _both_ways(logits: Tensor, labels: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores [B, T, 2, V] and their targets [B, T], one way after the other: a state of padding predicts nothing."""
+    padded = torch.zeros_like(labels, dtype=torch.bool) if real is None else ~real
+    following = labels[:, 1:].masked_fill(padded[:, :-1], -100)
+    before = labels[:, :-1].masked_fill(padded[:, 1:], -100)
+    return torch.cat((logits[:, :-1, 0], logits[:, 1:, 1]), 1), torch.cat((following, before), 1)
+
+
 def build_head(head: spec.Head, width: int, vocab: int, words: TokenInput | None = None) -> nn.Module:
     """The module for a head spec; ``words`` is the input whose clusters an adaptive softmax shares."""
     if isinstance(head, spec.AdaptiveSoftmax):
@@ -206,6 +226,10 @@ def build_head(head: spec.Head, width: int, vocab: int, words: TokenInput | None
         return AdaptiveSoftmax(head, words, width)
     if isinstance(head, spec.EmbeddingHead):
         return EmbeddingHead(head)
+    if isinstance(head, spec.SpanHead):
+        return SpanHead(head, width)
+    if isinstance(head, spec.TwoWayHead):
+        return TwoWayHead(head, width, vocab)
     if isinstance(head, spec.EnhancedMaskDecoder):
         return EnhancedMaskDecoder(head, width, vocab)
     if isinstance(head, spec.VocabularyHead):
@@ -219,10 +243,10 @@ def head_loss(
 ) -> Tensor:  # fmt: skip
     """The usual loss of a head, averaged over its targets; -100 is no target. Without any target it is 0.
 
-    causal_lm compares position t with label t+1; replaced_token is binary over real tokens. Sequence labels follow
-    ``problem``: [B] classes; [B, labels] of 0 and 1, each judged alone; [B] or [B, labels] numbers (squared error).
-    Labels of a floating type are numbers where there is one output. ``smoothing`` of each class's probability is
-    spread over all classes.
+    causal_lm compares position t with label t+1, bidirectional_lm also with t-1; replaced_token is binary over real
+    tokens. Sequence labels follow ``problem``: [B] classes; [B, labels] of 0 and 1, each judged alone; [B] or
+    [B, labels] numbers (squared error). Labels of a floating type are numbers where there is one output. ``smoothing``
+    of each class's probability is spread over all classes.
 
     Raises:
         UsageError: labels of another shape or type than the problem takes, or a head without a loss.
@@ -246,6 +270,8 @@ def head_loss(
         return torch.stack([head_loss("span", logits[..., end], labels[:, end]) for end in (0, 1)]).mean()
     if name == "causal_lm":
         logits, labels = logits[:, :-1], labels[:, 1:]
+    if name == "bidirectional_lm":
+        logits, labels = _both_ways(logits, labels, real)
     flat = F.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="sum", label_smoothing=smoothing
     )

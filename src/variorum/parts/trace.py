@@ -13,7 +13,7 @@ class Trace:
     """Lists are ``None`` when nobody asked for them.
 
     ``routing`` holds (probabilities [tokens, E], chosen experts [tokens, k]) per expert layer, ``below`` the input of
-    the last layer [B, T, D].
+    the last layer [B, T, D], ``top`` its output where heads read a mix of all layers.
     """
 
     hidden_states: list[Tensor] | None = None
@@ -21,6 +21,7 @@ class Trace:
     cross_attentions: list[Tensor] | None = None
     routing: list[tuple[Tensor, Tensor]] | None = None
     below: Tensor | None = None
+    top: Tensor | None = None
 
     def alike(self) -> Trace:
         """An empty trace that keeps the same things."""

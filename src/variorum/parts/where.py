@@ -22,7 +22,8 @@ class Where:
 
     ``allowed`` [B or 1, Q, K] narrows what is seen beyond order (permutation masks). ``everywhere`` [B or 1, T] marks
     the tokens of a text that see all and are seen by all, whatever the window. ``padded`` is False when every
-    slot is known to hold a token, which lets fused kernels drop the mask. ``memo`` keeps what all layers of one
+    slot is known to hold a token, which lets fused kernels drop the mask. ``lengths`` says that the one row is a stream
+    of texts end to end (:mod:`variorum.attention.packed`). ``memo`` keeps what all layers of one
     forward share.
     """
 
@@ -37,6 +38,7 @@ class Where:
     allowed: Tensor | None = None
     everywhere: Tensor | None = None
     padded: bool = True
+    lengths: tuple[int, ...] | None = None
     memo: dict[object, Any] = dataclasses.field(default_factory=dict)
 
     def remember(self, key: object, make: Callable[[], T]) -> T:

@@ -15,6 +15,7 @@ from variorum.spec.norms import Norm
 from variorum.spec.part import Part, part, seen, table
 from variorum.spec.paths import replaced
 from variorum.spec.positions import AttentionPositions, DynamicNtkScaling
+from variorum.spec.recurrent import Recurrent
 
 Place = Literal["before", "after", "join", "shared"]
 
@@ -206,11 +207,15 @@ class Init(Part):
 
 @part
 class Architecture(Part):
-    """Encoder, decoder or both at one ``width``, and the heads the family publishes."""
+    """Encoder, decoder or both at one ``width``, and the heads the family publishes.
+
+    ``recurrent`` stands in the place of both where nothing attends.
+    """
 
     width: int = seen(by="load")
     encoder: Stack | None = seen(by="load", default=None)
     decoder: Stack | None = seen(by="load", default=None)
+    recurrent: Recurrent | None = seen(by="load", default=None)
     pooler: Pooler | None = seen(by="load", default=None)
     heads: Mapping[str, Head] = table(by="load", default_factory=dict)
     init: Init = seen(by="training", default=Init())
@@ -228,4 +233,9 @@ class Architecture(Part):
     @property
     def vocab(self) -> int:
         """Tokens that the heads may score; 0 where the main stack reads none."""
-        return getattr(self.main.input, "vocab", 0)
+        return self.recurrent.input.vocab if self.recurrent is not None else getattr(self.main.input, "vocab", 0)
+
+    @property
+    def source(self) -> AnyInput:
+        """What is read first."""
+        return self.recurrent.input if self.recurrent is not None else next(iter(self.stacks.values())).input

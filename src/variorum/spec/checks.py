@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import UnionType
 from typing import get_args
 
-from variorum.spec.architecture import Layer, Stack
+from variorum.spec.architecture import Architecture, Layer, Stack
 from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.feedforward import Experts, SigmoidRouter
 from variorum.spec.heads import EmbeddingHead, EnhancedMaskDecoder, Head, SequenceHead, TokenHead, VocabularyHead
@@ -34,7 +34,7 @@ Found = Iterator[Finding]
 SIZES = {
     "width", "depth", "vocab", "rank", "heads", "kv_heads", "head_dim", "query_rank", "kv_rank", "nope_dim", "rope_dim",
     "value_dim", "count", "active", "rows", "buckets", "span", "kernel", "groups", "active_groups", "inner", "labels",
-    "original_length",
+    "starts", "ends", "steps", "original_length",
 }  # fmt: skip
 LIMITS = {"softcap", "clip", "max_bias"}
 SUBLAYERS = ("attention", "cross", "feedforward")
@@ -260,14 +260,16 @@ def sharing(model: Model) -> Found:
 
 
 def _shapes_by_layer(model: Model, name: str) -> dict[tuple[int, str], dict[str, tuple[int, ...]]]:
-    alone = model.set({f"architecture.{name}.sharing": None}).architecture
-    depth = alone.stacks[name].depth
+    arch = model.architecture
+    # The rest of the model may be broken in its own ways.
+    stack = dataclasses.replace(arch.stacks[name], sharing=None, inserts={}, input=TokenInput(vocab=1))
+    alone, depth = Architecture(width=arch.width, encoder=stack), stack.depth
     found: dict[tuple[int, str], dict[str, tuple[int, ...]]] = {
         (i, part): {} for i in range(depth) for part in ("attention", "feedforward")
     }
     for tensor, shape in tensors(alone).items():
         words = tensor.split(".")
-        if words[:2] == [name, "layers"]:
+        if words[:2] == ["encoder", "layers"]:
             part = words[3].removesuffix("_norms")
             found.setdefault((int(words[2]), part), {})[".".join(words[3:])] = shape
     return found
@@ -291,7 +293,7 @@ def decoders(model: Model) -> Found:
 def crossing(model: Model) -> Found:
     """Cross-attention without an encoder, or two stacks that nothing joins."""
     arch = model.architecture
-    if arch.encoder is None and arch.decoder is None:
+    if arch.encoder is None and arch.decoder is None and arch.recurrent is None:
         yield "architecture", "no stack at all"
     if arch.encoder is not None and arch.encoder.block.cross is not None:
         yield "architecture.encoder.block.cross", "cross-attention in the encoder"
@@ -352,8 +354,8 @@ def ids(model: Model) -> Found:
 
 def ends(model: Model) -> Found:
     """Heads that read the state at an end token that they do not name, or that the text cannot hold."""
-    read = next(iter(model.architecture.stacks.values()), None)
-    vocab = getattr(read.input, "vocab", 0) if read else 0
+    arch = model.architecture
+    vocab = getattr(arch.source, "vocab", 0) if arch.stacks or arch.recurrent else 0
     for name, head in model.architecture.heads.items():
         if isinstance(head, SequenceHead) and head.take == "end" and (head.end_id is None or head.end_id >= vocab):
             yield f"architecture.heads.{name}.end_id", f"end id {head.end_id} in a vocabulary of {vocab:,}"
@@ -403,7 +405,7 @@ def bidirectional(model: Model) -> Found:
 
 def causal_alone(model: Model) -> Found:
     """Models that are not a causal decoder alone."""
-    if model.architecture.encoder is not None:
+    if model.architecture.decoder is None or model.architecture.encoder is not None:
         kind = "an encoder-decoder" if model.architecture.decoder is not None else "an encoder"
         yield "", f"{model.name} is {kind}"
 

@@ -84,6 +84,17 @@ GlobalTokens = FirstToken | BesideSeparator
 
 
 @part
+class TwoWayHead(Part):
+    """Scores of the next word from the half that read from the left, of the one before from the other half (ELMo).
+
+    Both halves are scored by one table: ``tie`` names it (``None``: an own matrix).
+    """
+
+    tie: str | None = seen(by="load", default=None)
+    bias: bool = seen(by="load", default=False)
+
+
+@part
 class SequenceHead(Part):
     """One vector per sequence, then a linear layer: sequence_classification, image_classification, next_sentence.
 
@@ -123,6 +134,19 @@ class TokenHead(Part):
 
 
 @part
+class SpanHead(Part):
+    """An answer whose end is chosen for its start, and whether there is one: answer_span (XLNet).
+
+    The ``starts`` likeliest starts each get their ``ends`` likeliest ends. Ends are scored by state and start side by
+    side, through a layer, tanh and ``norm``; whether there is no answer by the start and the last token.
+    """
+
+    norm: Norm = seen(by="forward")
+    starts: int = seen(by="forward", default=5)
+    ends: int = seen(by="forward", default=5)
+
+
+@part
 class EmbeddingHead(Part):
     """One vector for each text, to be compared with those of others: embedding. It has no weights of its own.
 
@@ -134,12 +158,13 @@ class EmbeddingHead(Part):
     normalise: bool = seen(by="forward", default=True)
 
 
-Head = VocabularyHead | AdaptiveSoftmax | SequenceHead | TokenHead | EmbeddingHead
+Head = VocabularyHead | AdaptiveSoftmax | TwoWayHead | SequenceHead | TokenHead | SpanHead | EmbeddingHead
 HEAD_NAMES = (
     "masked_lm",
     "permutation_lm",
     "causal_lm",
     "seq2seq_lm",
+    "bidirectional_lm",
     "replaced_token",
     "next_sentence",
     "sequence_classification",
@@ -147,5 +172,6 @@ HEAD_NAMES = (
     "image_classification",
     "token_classification",
     "question_answering",
+    "answer_span",
     "embedding",
 )

@@ -17,13 +17,16 @@ from variorum.spec.heads import (
     EnhancedMaskDecoder,
     Head,
     SequenceHead,
+    SpanHead,
     TokenHead,
     Transform,
+    TwoWayHead,
     VocabularyHead,
 )
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
 from variorum.spec.norms import LayerNorm, Norm
 from variorum.spec.positions import Disentangled, Learned, RecurrentRelative, RelativeBuckets
+from variorum.spec.recurrent import Recurrent
 
 Shape = tuple[int, ...]
 Tensors = Iterator[tuple[str, Shape]]
@@ -34,6 +37,8 @@ def tensors(arch: Architecture, heads: Sequence[str] = ()) -> dict[str, Shape]:
     found: dict[str, Shape] = {}
     for name, stack in arch.stacks.items():
         found.update(_under(name, _stack(stack, arch.width)))
+    if arch.recurrent is not None:
+        found.update(_under("recurrent", _recurrent(arch.recurrent, arch.width // 2)))
     if arch.pooler is not None and wants_pooler(arch, heads):
         found.update(_under("pooler.dense", _linear(arch.width, arch.width, True)))
     for head in heads:
@@ -230,11 +235,25 @@ def _transform(transform: Transform | None, width: int) -> Tensors:
         yield from _under("transform.norm", _norm(transform.norm, out))
 
 
-def tied(head: Head, stack: Stack) -> dict[str, str]:
+def _recurrent(recurrent: Recurrent, half: int) -> Tensors:
+    yield from _under("input", _input(recurrent.input, half))
+    cells = recurrent.cells or half
+    for index in range(recurrent.depth):
+        for side in ("from_left", "from_right"):
+            at = f"layers.{index}.{side}"
+            yield from _under(f"{at}.gates", _linear(half, 4 * cells, True))
+            yield f"{at}.state.weight", (4 * cells, half)
+            if recurrent.cells is not None:
+                yield f"{at}.out.weight", (half, cells)
+    yield "mix.weights", (recurrent.depth + 1,)
+    yield "mix.scale", (1,)
+
+
+def tied(head: Head, stack: Stack | None) -> dict[str, str]:
     """What a head borrows: its own name for a tensor -> the canonical name of its owner."""
-    if isinstance(head, VocabularyHead) and head.tie is not None:
+    if isinstance(head, VocabularyHead | TwoWayHead) and head.tie is not None:
         return {"project.weight": f"{head.tie}.weight"}
-    clusters = getattr(stack.input, "clusters", None)
+    clusters = None if stack is None else getattr(stack.input, "clusters", None)
     if not isinstance(head, AdaptiveSoftmax) or head.tie is None or clusters is None:
         return {}
     tables = {f"tables.{index}.weight" for index in range(len(clusters.cutoffs) + 1)}
@@ -255,7 +274,20 @@ def _head(head: Head, arch: Architecture) -> Tensors:
     if isinstance(head, AdaptiveSoftmax):
         yield from _adaptive(head, arch)
         return
+    if isinstance(head, SpanHead):
+        yield from _under("start", _linear(arch.width, 1, True))
+        for name in ("end", "no_answer"):
+            yield from _under(f"{name}.dense", _linear(2 * arch.width, arch.width, True))
+            yield from _under(f"{name}.norm", _norm(head.norm if name == "end" else None, arch.width))
+            yield from _under(f"{name}.project", _linear(arch.width, 1, name == "end"))
+        return
     if isinstance(head, EmbeddingHead):
+        return
+    if isinstance(head, TwoWayHead):
+        if head.tie is None:
+            yield "project.weight", (arch.vocab, arch.width // 2)
+        if head.bias:
+            yield "project.bias", (arch.vocab,)
         return
     yield from _transform(head.transform, arch.width)
     width = head.transform.width or arch.width if head.transform else arch.width

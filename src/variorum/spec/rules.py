@@ -14,7 +14,17 @@ from typing import Literal
 from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
 from variorum.spec import checks_long as long
-from variorum.spec.heads import HEAD_NAMES, AdaptiveSoftmax, EmbeddingHead, SequenceHead, TokenHead, VocabularyHead
+from variorum.spec import checks_recurrent as halves
+from variorum.spec.heads import (
+    HEAD_NAMES,
+    AdaptiveSoftmax,
+    EmbeddingHead,
+    SequenceHead,
+    SpanHead,
+    TokenHead,
+    TwoWayHead,
+    VocabularyHead,
+)
 from variorum.spec.model import Model
 
 BUILD = "build"
@@ -22,7 +32,8 @@ WORDS = VocabularyHead | AdaptiveSoftmax
 PAIRS = ("next_sentence", "sentence_order")
 REWRITES = ("span_corruption", "infilling", "gap_sentences", "text_to_text")
 OBJECTIVES = (
-    "masked_lm", "causal_lm", "permutation_lm", *REWRITES, "replaced_token", "distillation", "contrastive", *PAIRS,
+    "masked_lm", "causal_lm", "permutation_lm", "bidirectional_lm", *REWRITES, "replaced_token", "distillation",
+    "contrastive", *PAIRS,
 )  # fmt: skip
 USES = tuple(dict.fromkeys((BUILD, "generate", "fill_mask", "embed", *OBJECTIVES, *HEAD_NAMES)))
 Measure = Literal["loss", "bits_per_byte", "score"]
@@ -133,6 +144,10 @@ RULES = (
     _build("text-choices", "each choice is a text, so that B questions are [B, C, T] ids",
            "leave the head out, or read token ids", c.choices),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
+    _build("recurrent-alone", "it reads the text itself, each half of a state from its own end",
+           "leave encoder and decoder out, and choose an even width", halves.recurrent),
+    _build("two-halves", "one half of each state predicts the next word, the other the one before",
+           "give architecture.recurrent, or take a VocabularyHead", halves.two_ways),
     _build("end-id", "it reads the state at a token that marks the end of the text",
            "set the head's end_id to a row of the table", c.ends),
     _build("start-id", "a decoder beside an encoder reads the labels one step late: it begins with one token, and"
@@ -152,6 +167,8 @@ RULES = (
          "each position is to predict a token that only a causal mask alone in its stack hides",
          "take a decoder such as gpt2; for an encoder masked_lm, for an encoder-decoder span_corruption",
          c.causal_alone),
+    Rule("two-directions", ("bidirectional_lm",), "a word is predicted from each side without having been seen",
+         "take bilm; for an encoder masked_lm, for a decoder causal_lm", halves.two_directions),
     Rule("two-stacks", (*REWRITES, "seq2seq_lm"), "one stack reads the corrupted text, another answers",
          "take an encoder-decoder such as t5", c.encoder_decoder),
     Rule("two-streams", ("permutation_lm",),
@@ -175,10 +192,12 @@ RULES = (
             ("causal_lm", ("causal_lm",), WORDS),
             ("permutation_lm", ("permutation_lm",), WORDS),
             ("seq2seq_lm", (*REWRITES, "seq2seq_lm"), WORDS),
+            ("bidirectional_lm", ("bidirectional_lm",), TwoWayHead),
             ("sequence_classification", ("sequence_classification",), SequenceHead),
             ("multiple_choice", ("multiple_choice",), SequenceHead),
             ("image_classification", ("image_classification",), SequenceHead),
             ("token_classification", ("token_classification",), TokenHead),
+            ("answer_span", ("answer_span",), SpanHead),
             ("embedding", ("embedding",), EmbeddingHead),
             ("question_answering", ("question_answering",), TokenHead),
         )
@@ -256,7 +275,8 @@ def head_dim(width: int, heads: int, *, where: str = "") -> int:
 
 
 def _vocab(model: Model) -> list[int]:
-    return [getattr(stack.input, "vocab", 0) for stack in model.architecture.stacks.values()]
+    arch = model.architecture
+    return [getattr(stack.input, "vocab", 0) for stack in arch.stacks.values()] or [arch.vocab]
 
 
 def _questions(model: Model, measure: Measure) -> tuple[object, ...]:

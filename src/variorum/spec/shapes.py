@@ -20,7 +20,9 @@ from variorum.spec.heads import (
     EnhancedMaskDecoder,
     Head,
     SequenceHead,
+    SpanHead,
     TokenHead,
+    TwoWayHead,
     VocabularyHead,
 )
 from variorum.spec.inputs import AnyInput, PatchInput, TokenInput
@@ -34,6 +36,7 @@ from variorum.spec.positions import (
     RecurrentRelative,
     RelativeBuckets,
 )
+from variorum.spec.recurrent import Recurrent
 
 
 class Axis(NamedTuple):
@@ -133,11 +136,33 @@ def forward(
         tokens = Axis("T", length if source is None or target is None else target)
         scene = _remembering(Scene(b, tokens, Axis("T", context or tokens.size), width, source), arch.decoder)
         rows += _stack("decoder", arch.decoder, scene)
+    if arch.recurrent is not None:
+        tokens = Axis("T", length)
+        scene = Scene(b, tokens, tokens, width)
+        rows += _recurrent("recurrent", arch.recurrent, scene)
     if arch.pooler is not None and wants_pooler(arch, heads):
         rows += [_linear("pooler.dense", (b,), width, width), Named("pooler", (b, width), written=False)]
     for name in heads:
         rows += _head(f"heads.{name}", arch.heads[name], arch, scene)
     return rows
+
+
+def _recurrent(at: str, recurrent: Recurrent, scene: Scene) -> Rows:
+    half = Axis("D/2", scene.width.size // 2)
+    cells = half if recurrent.cells is None else Axis("C", recurrent.cells)
+    gates = Axis(f"4·{cells.letters}", 4 * cells.size)
+    yield from _token_input(f"{at}.input", recurrent.input, scene._replace(width=half))
+    for index in range(recurrent.depth):
+        for side in ("from_left", "from_right"):
+            here = f"{at}.layers.{index}.{side}"
+            yield _linear(f"{here}.gates", scene.lead, half, gates)
+            yield _linear(f"{here}.carried", scene.lead, half, gates, module=False)
+            if recurrent.cells is not None:
+                yield _linear(f"{here}.projected", scene.lead, cells, half, module=False)
+            yield Named(here, (*scene.lead, half))
+        yield Named(f"{at}.layers.{index}", (*scene.lead, scene.width))
+    yield Named(f"{at}.mix", (*scene.lead, scene.width))
+    yield Named(at, (*scene.lead, scene.width), written=False)
 
 
 def _remembering(scene: Scene, stack: Stack) -> Scene:
@@ -389,6 +414,21 @@ def _experts(at: str, ff: Experts, scene: Scene) -> Rows:
         yield _linear(f"{at}.shared_gate", (tokens,), scene.width, ONE)
 
 
+def _spans(at: str, head: SpanHead, scene: Scene) -> Rows:
+    """Every start, every end after the best of them, and whether there is an answer."""
+    width, pair = scene.width, Axis("2·D", 2 * scene.width.size)
+    each = (scene.batch, Axis("starts", min(head.starts, scene.tokens.size)), scene.tokens)
+    yield _linear(f"{at}.start", scene.lead, width, ONE)
+    yield _linear(f"{at}.end.dense", each, pair, width)
+    yield from _norm(f"{at}.end.norm", head.norm, (*each, width))
+    yield _linear(f"{at}.end.project", each, width, ONE)
+    mean = 2 * math.prod(axis.size for axis in (*scene.lead, width))
+    yield Named(f"{at}.expected", (scene.batch, width), mean, "2·T·D", module=False)
+    yield _linear(f"{at}.no_answer.dense", (scene.batch,), pair, width)
+    yield _linear(f"{at}.no_answer.project", (scene.batch,), width, ONE)
+    yield Named(at, scene.lead, written=False)
+
+
 def _again(at: str, head: EnhancedMaskDecoder, stack: Stack, scene: Scene) -> Rows:
     """The position vectors, and the last layer as often as it runs once more."""
     yield Named(f"{at}.positions", (ONE, scene.tokens, scene.width))
@@ -415,8 +455,16 @@ def _head(at: str, head: Head, arch: Architecture, scene: Scene) -> Rows:
     if isinstance(head, AdaptiveSoftmax):
         yield from _adaptive(at, arch.main.tokens, scene)
         return
+    if isinstance(head, SpanHead):
+        yield from _spans(at, head, scene)
+        return
     if isinstance(head, EmbeddingHead):
         yield Named(at, (scene.batch, scene.width))
+        return
+    if isinstance(head, TwoWayHead):
+        ways = (*scene.lead, Axis("2", 2))
+        yield _linear(f"{at}.project", ways, Axis("D/2", scene.width.size // 2), Axis("V", arch.vocab))
+        yield Named(at, (*ways, Axis("V", arch.vocab)), written=False)
         return
     lead: tuple[Axis, ...] = (scene.batch,) if isinstance(head, SequenceHead) else scene.lead
     width = scene.width

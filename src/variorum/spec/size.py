@@ -33,7 +33,7 @@ PART = {
     "final_norm": "norms", "positions": "positions", "attention.positions": "positions", "attention": "attention",
     "attention_norms": "norms", "cross": "cross-attention", "cross_norms": "norms", "feedforward_norms": "norms",
     "feedforward.experts": "experts", "feedforward.router": "router", "feedforward": "feed-forward",
-    "inserts": "convolution",
+    "inserts": "convolution", "from_left": "recurrence", "from_right": "recurrence", "mix": "mix",
 }  # fmt: skip
 LENGTH_WITHOUT_RECIPE = 512
 
@@ -202,12 +202,14 @@ def longest(model: Model) -> int | None:
     return min((table.rows - table.offset for table in tables), default=None)
 
 
-def reach(stack: Stack) -> int | None:
+def reach(stack: Stack | None) -> int | None:
     """How many tokens the last layer's state can be about: Σ(W - 1) + 1 over causal windows.
 
     A bidirectional window carries W/2 to each side. ``None`` where some layer has no window. It is an upper bound on
-    use, and exact for what a gradient reaches.
+    use, and exact for what a gradient reaches. Without a stack, nothing that recurs forgets.
     """
+    if stack is None:
+        return None
     causal, windows = stack.mask == "causal", [stack.layer(index).attention.window for index in range(stack.depth)]
     steps = [window - 1 if causal else 2 * (window // 2) for window in windows if window]
     return None if len(steps) < len(windows) else sum(steps) + 1
@@ -281,8 +283,9 @@ def _layers(
         add(tensor.name, 2, tensor.bytes)
     for row in rows:
         add(row.name, 3, row.elements * item if row.written else 0)
-    for stack, spec in arch.stacks.items():
-        for index in range(spec.depth):
+    depths = {name: stack.depth for name, stack in arch.stacks.items()}
+    for stack, depth in {**depths, **({"recurrent": arch.recurrent.depth} if arch.recurrent else {})}.items():
+        for index in range(depth):
             parameters, flops, kept, written = sums[f"{stack}.layers.{index}"]
             yield LayerSize(
                 stack=stack, index=index, parameters=parameters, flops=flops, cache=kept, activations=written

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from variorum.errors import UsageError, nearest
 from variorum.spec.architecture import Architecture, Stack
 from variorum.spec.attention import LatentAttention
-from variorum.spec.heads import EmbeddingHead, TwoWayHead
+from variorum.spec.heads import EmbeddingHead, SpanHead, TwoWayHead
 from variorum.spec.shapes import Axis, keys_seen
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
@@ -123,6 +123,8 @@ def alive(
         scores = Axis("V", arch.vocab) if labels is None else Axis("labels", labels)
         if isinstance(head, EmbeddingHead):
             scores = width
+        if isinstance(head, SpanHead):
+            scores = Axis("1", 1)
         lead = (b,) if hasattr(head, "take") else (b, Axis("T", context))
         lead = (*lead, Axis("2", 2)) if isinstance(head, TwoWayHead) else lead
         found.append(Held(f"heads.{name}.logits", (*lead, scores), item, "pass"))

@@ -43,7 +43,9 @@ def _read(config: Mapping[str, Any], base: Model) -> dict[str, object]:
         for field in COMPARED:
             found[field] = fitted(spec[field], type(getattr(base, field)), f"spec.{field}")
         model = base.set(found)
-        deepest = max((stack.depth for stack in model.architecture.stacks.values()), default=0)
+        arch = model.architecture
+        stacks = (*arch.stacks.values(), *([arch.recurrent] if arch.recurrent else []))
+        deepest = max((stack.depth for stack in stacks), default=0)
         problems = [f"a depth of {deepest:,}"] if deepest > DEEPEST else [str(one) for one in check(model)]
     except (VariorumError, RecursionError) as error:
         raise DamagedFile(f"describes no model ({error})") from error
@@ -68,7 +70,7 @@ OWN = Dialect(
     base=BLANK,
     prefix="",
     keys=(),
-    rules=(same("encoder", "encoder"), same("decoder", "decoder"), same("pooler", "pooler")),
+    rules=tuple(same(part, part) for part in ("encoder", "decoder", "recurrent", "pooler")),
     heads=tuple(same(f"heads.{name}", f"heads.{name}") for name in HEAD_NAMES),
     classes={NONE: ()},
     read=_read,

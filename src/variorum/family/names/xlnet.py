@@ -14,6 +14,7 @@ from variorum.spec.model import Model
 
 _MEMORY = Codec(lambda length: length or 0, lambda length: length or None)
 _A = "layer.{i}.rel_attn"
+SPAN = "architecture.heads.answer_span"
 SUMMARISED = ("sequence_classification", "multiple_choice")
 
 
@@ -34,7 +35,9 @@ XLNET_NAMES = Dialect(
         Key("d_inner", (f"{E}.block.feedforward.width",)),
         Key("ff_activation", (f"{E}.block.feedforward.activation",), ACTIVATION),
         Key("vocab_size", (f"{E}.input.vocab",)),
-        Key("layer_norm_eps", (f"{E}.block.layout.norm.eps",)),
+        Key("layer_norm_eps", (f"{E}.block.layout.norm.eps", f"{SPAN}.norm.eps")),
+        Key("start_n_top", (f"{SPAN}.starts",)),
+        Key("end_n_top", (f"{SPAN}.ends",)),
         Key("dropout", (f"{E}.block.dropout", f"{E}.input.dropout", f"{E}.dropout", f"{E}.block.attention.dropout",
                         f"{E}.block.feedforward.dropout")),
         Key("mem_len", (f"{E}.memory",), _MEMORY),
@@ -66,6 +69,12 @@ XLNET_NAMES = Dialect(
         *(same("logits_proj", f"heads.{name}.project") for name in SUMMARISED),
         same("classifier", "heads.token_classification.project"),
         same("qa_outputs", "heads.question_answering.project"),
+        same("start_logits.dense", "heads.answer_span.start"),
+        same("end_logits.dense_0", "heads.answer_span.end.dense"),
+        same("end_logits.LayerNorm", "heads.answer_span.end.norm"),
+        same("end_logits.dense_1", "heads.answer_span.end.project"),
+        same("answer_class.dense_0", "heads.answer_span.no_answer.dense"),
+        same("answer_class.dense_1", "heads.answer_span.no_answer.project"),
     ),
     classes={
         "XLNetModel": (),
@@ -74,6 +83,7 @@ XLNET_NAMES = Dialect(
         "XLNetForMultipleChoice": ("multiple_choice",),
         "XLNetForTokenClassification": ("token_classification",),
         "XLNetForQuestionAnsweringSimple": ("question_answering",),
+        "XLNetForQuestionAnswering": ("answer_span",),
     },
     required={"attn_type": "bi", "bi_data": False, "same_length": False, "summary_type": "last",
               "summary_use_proj": True, "summary_activation": "tanh", "untie_r": True},
