@@ -44,8 +44,8 @@ def _read(config: Mapping[str, Any], base: Model) -> dict[str, object]:
             found[field] = fitted(spec[field], type(getattr(base, field)), f"spec.{field}")
         model = base.set(found)
         arch = model.architecture
-        stacks = (*arch.stacks.values(), *([arch.recurrent] if arch.recurrent else []))
-        deepest = max((stack.depth for stack in stacks), default=0)
+        depths = [stack.depth for stack in arch.stacks.values()]
+        deepest = max([*depths, *([arch.recurrent.depth] if arch.recurrent else [])], default=0)
         problems = [f"a depth of {deepest:,}"] if deepest > DEEPEST else [str(one) for one in check(model)]
     except (VariorumError, RecursionError) as error:
         raise DamagedFile(f"describes no model ({error})") from error
