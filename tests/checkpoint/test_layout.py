@@ -20,7 +20,7 @@ from variorum.family import find, models
 
 OWN = "variorum"
 #: Nobody published weights of these, or in no layout that could say what they are.
-UNPUBLISHED = {"transformer", "gpt-3", "palm"}
+UNPUBLISHED = {"transformer", "gpt-3", "palm", "bilm"}
 
 
 @pytest.mark.parametrize("name", [*models()])
