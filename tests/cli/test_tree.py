@@ -34,7 +34,7 @@ def test_one_model_brings_its_kin_and_how_it_was_made(capsys: Capture) -> None:
 
 def test_lines_carry_changes_with_reasons(capsys: Capture) -> None:
     rows = {row["name"]: row for row in listed(capsys, "tree")}
-    assert [name for name, row in rows.items() if row["ancestor"] is None] == ["transformer"]
+    assert [name for name, row in rows.items() if row["ancestor"] is None] == ["transformer", "bilm"]
     assert rows["bert"]["ancestor"] == "transformer"
     assert "useless-objective" in rows["bert"]["weaknesses"]
     change = next(c for c in rows["roberta"]["changes"] if c["path"] == "objective.pair")

@@ -120,8 +120,9 @@ def fields() -> dict[str, tuple[str, str]]:
 
 #: Fields that always hold a part without a rival: to flip them is to flip what is in them.
 CONTAINERS = {
-    "Architecture.encoder", "Architecture.init", "Block.cross", "Block.layout", "Model.architecture",
-    "Model.objective", "Model.recipe", "Model.tokenizer", "Stack.block", "Stack.input",
+    "Architecture.encoder", "Architecture.init", "Architecture.recurrent", "Block.cross", "Block.layout",
+    "Model.architecture", "Model.objective", "Model.recipe", "Model.tokenizer", "Recurrent.input", "Stack.block",
+    "Stack.input",
 }  # fmt: skip
 
 

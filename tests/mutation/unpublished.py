@@ -12,14 +12,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+import variorum
 from tests.mutation.observers import Subject, looks
 from tests.parity.case import Case
 from tests.parity.probes import KINDS
 from variorum.checkpoint.config import read_config
+from variorum.family.bilm import BILM
 from variorum.spec.heads import EmbeddingHead
 from variorum.spec.positions import NtkScaling, Sinusoidal
 
-HEADS = "architecture.heads"
+HEADS, TWO_WAYS = "architecture.heads", "bidirectional_lm"
 #: A DeBERTa-v3 as its authors publish it holds these beside what the library's class holds.
 POSITIONS = {"deberta.embeddings.position_embeddings.weight": (40, 48)}
 JUDGE = {
@@ -33,6 +35,7 @@ def beside(case: Case, published: Subject, directory: Path) -> Iterator[tuple[Su
     """Further subjects made of a published one, each with the paths under which it is mutated."""
     if case.name == "gpt2/causal_lm":
         yield _with_sinusoids(published, directory / "sinusoids"), ("architecture.decoder.input.positions.",)
+        yield _from_both_ends(published, directory / "bilm"), ("architecture.recurrent", f"{HEADS}.bidirectional_lm")
     if case.name == "llama/causal_lm":
         place = "architecture.decoder.positions.scaling"
         spec = published.spec.set({place: NtkScaling(factor=4.0)})
@@ -54,6 +57,22 @@ def _with_sinusoids(plain: Subject, directory: Path) -> Subject:
     save_file({name: value for name, value in tensors.items() if "wpe" not in name}, directory / "model.safetensors")
     spec = plain.spec.set({f"architecture.{stack}.input.positions": Sinusoidal()})
     return dataclasses.replace(plain, name=f"{plain.name} with sinusoids", directory=directory, spec=spec)
+
+
+def _from_both_ends(plain: Subject, directory: Path) -> Subject:
+    """Two recurrent stacks on the same texts, in our own layout."""
+    sizes = {"width": 12, "recurrent.depth": 2, "recurrent.cells": 10, "recurrent.input.vocab": plain.material.vocab}
+    made = variorum.build(BILM.set({f"architecture.{path}": value for path, value in sizes.items()}), head=TWO_WAYS)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    made.save(directory)
+    spec, dialect = read_config(json.loads((directory / "config.json").read_text()))
+    probes = tuple(probe for probe in plain.probes if probe.carry is None and probe.kind != "holed")
+    return dataclasses.replace(
+        plain, name="bilm", directory=directory, spec=spec, dialect=dialect, heads=(TWO_WAYS,), probes=probes
+    )
 
 
 def _with_vectors(case: Case, plain: Subject) -> Subject:

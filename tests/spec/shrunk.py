@@ -26,6 +26,8 @@ def shrunk(model: Model, depth: int = 6) -> Model:
         if getattr(stack.input, "rank", None) and "masked_lm" in architecture.heads:
             values["architecture.heads.masked_lm.transform.width"] = 16
         values |= {f"{root}.block.{path}": value for path, value in _block(model, name).items()}
+    if architecture.recurrent is not None:
+        values |= {"architecture.recurrent.cells": 20, "architecture.recurrent.input.vocab": VOCAB}
     if getattr(architecture.heads.get("seq2seq_lm"), "scale", None):
         values["architecture.heads.seq2seq_lm.scale"] = WIDTH**-0.5
     return model.set(values)
@@ -51,7 +53,7 @@ def _input(source: TokenInput | PatchInput | MelInput) -> dict[str, object]:
 def reading(model: Model, batch: int, length: int, target: int) -> dict[str, Any]:
     """What one forward of a model made small is given: ids, an image of ten vectors, or sounds, as it reads."""
     arch = model.architecture
-    source = next(iter(arch.stacks.values())).input
+    source = arch.source
     ids = torch.randint(6, VOCAB, (batch, max(length, target)))
     given = {"input_ids": ids[:, :length]}
     if isinstance(source, PatchInput):
@@ -84,6 +86,9 @@ def _block(model: Model, stack: str) -> dict[str, object]:
 
 
 ALL = {name: shrunk(model) for name, model in models().items()}
+#: Those that attend to text.
 TEXT = {
-    name: spec for name, spec in ALL.items() if next(iter(spec.architecture.stacks.values())).input.reads == "input_ids"
+    name: spec
+    for name, spec in ALL.items()
+    if spec.architecture.stacks and spec.architecture.source.reads == "input_ids"
 }

@@ -29,7 +29,7 @@ def tell(specs: Sequence[Model], predicted: Sequence[Size], device: str) -> None
         if size.dtype not in RUNS:
             raise UsageError(f"no model runs in {size.dtype}", where="--dtype", remedy=f"one of {', '.join(RUNS)}")
     for spec, size in zip(specs, predicted, strict=True):
-        reads = spec.architecture.main.input
+        reads = spec.architecture.source
         if isinstance(reads, PatchInput) and size.context != reads.length:
             raise UsageError(f"an image becomes {reads.length} vectors", where="--context", remedy="leave it out")
     from variorum.cli.loading import check_device

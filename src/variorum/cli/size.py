@@ -78,13 +78,15 @@ def _flops(value: object) -> str:
 
 def _shape(model: Model) -> dict[str, object]:
     """The figures by which papers name a size: of each stack its depth, of the main one its heads."""
-    block = model.architecture.main.block.attention
+    arch = model.architecture
+    recurrent = {} if arch.recurrent is None else {"recurrent": arch.recurrent.depth}
+    attention = arch.main.block.attention if arch.stacks else None
     return {
-        "depth": {name: stack.depth for name, stack in model.architecture.stacks.items()},
-        "width": model.architecture.width,
-        "heads": block.heads,
-        "kv_heads": getattr(block, "kv_heads", None),
-        "head_dim": block.head_dim,
+        "depth": {name: stack.depth for name, stack in arch.stacks.items()} | recurrent,
+        "width": arch.width,
+        "heads": getattr(attention, "heads", None),
+        "kv_heads": getattr(attention, "kv_heads", None),
+        "head_dim": getattr(attention, "head_dim", None),
         "published": model.published,
     }
 
@@ -95,7 +97,7 @@ def _table(rows: list[dict[str, Any]], *, told: bool) -> list[str]:
         {
             **row,
             "layers": " + ".join(str(depth) for depth in row["depth"].values()),
-            "heads Q/KV": f"{row['heads']}/{row['kv_heads'] or 'latent'}",
+            "heads Q/KV": f"{row['heads']}/{row['kv_heads'] or 'latent'}" if row["heads"] else "",
             "published": in_short(row["published"]) if row["published"] else "",
         }
         for row in rows

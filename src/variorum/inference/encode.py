@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from variorum.attention.packed import apart
 from variorum.errors import UsageError
 from variorum.inference.sentences import Recipe, recipe_for
 from variorum.model import Model
@@ -81,15 +82,32 @@ def embed(
     pool = EmbeddingHead(recipe.head)
     for start in range(0, len(order), batch_size):
         which = order[start : start + batch_size]
-        given = tensors(model, tokenizer.pad([encodings[i] for i in which]))
-        out = model(**given, logits_to_keep=1)
-        states = out.last_hidden_state if out.encoder_last_hidden_state is None else out.encoder_last_hidden_state
-        places = order_from_mask(given["attention_mask"], states.shape[1], states.device)
+        states, places = read(model, [encodings[i] for i in which])
         for i, vector in zip(which, pool(states, places.masked_fill(places < unread, -1)), strict=True):
             rows[i] = vector
     width = model.spec.architecture.width
     stacked = torch.stack(rows) if rows else torch.empty(0, width)  # type: ignore[arg-type]
     return stacked, sum(e.n_truncated > 0 for e in encodings)
+
+
+def read(model: Model, encodings: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Last states of each text, of an encoder-decoder those of the encoder, [B, T, D], and their order [B, T].
+
+    The texts are read end to end without padding where the model can; -1 in the order says that a state is nobody's.
+    """
+    given = tensors(model, tokenizer_of(model).pad(encodings))
+    mask = given["attention_mask"]
+    if not model.packs:
+        out = model(**given, logits_to_keep=1)
+        states = out.last_hidden_state if out.encoder_last_hidden_state is None else out.encoder_last_hidden_state
+        return states, order_from_mask(mask, states.shape[1], states.device)
+    lengths, real = mask.sum(-1).tolist(), given.pop("attention_mask").bool()
+    streams = {name: given.pop(name)[real][None] for name in ("input_ids", "token_type_ids") if name in given}
+    out = model(**streams, **given, lengths=lengths, logits_to_keep=1)
+    if out.encoder_last_hidden_state is None:
+        return apart(out.last_hidden_state, lengths)
+    states = out.encoder_last_hidden_state
+    return states, order_from_mask(mask.sort(-1, descending=True).values, states.shape[1], states.device)
 
 
 def _wrapped(tokenizer: Any, text: str) -> int:
