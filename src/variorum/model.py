@@ -136,6 +136,12 @@ class Model(nn.Module):
         """Whether it writes left to right."""
         return self.spec.architecture.decoder is not None
 
+    @property
+    def packs(self) -> bool:
+        """Whether it reads texts end to end; see ``lengths`` of :meth:`forward`."""
+        first = next(iter(self.spec.architecture.stacks), "recurrent")
+        return bool(getattr(self, first).packs)
+
     def forward(
         self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None,
         input_features: Tensor | None = None, pixel_values: Tensor | None = None,
@@ -226,8 +232,7 @@ class Model(nn.Module):
 
     def _check_stream(self, reading: Reading, *, alone: bool) -> None:
         read = reading.data if reading.vectors is None else reading.vectors
-        first = next(iter(self.spec.architecture.stacks), "recurrent")
-        if not alone or reading.mask is not None or not getattr(self, first).packs:
+        if not alone or reading.mask is not None or not self.packs:
             raise UsageError(
                 "texts laid end to end take no mask, cache, memory, permutation or maps", remedy="give them padded"
             )

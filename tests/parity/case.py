@@ -25,14 +25,16 @@ CLASSES = {
     "multiple_choice": "ForMultipleChoice",
     "token_classification": "ForTokenClassification",
     "question_answering": "ForQuestionAnswering",
+    "answer_span": "ForQuestionAnswering",
     "image_classification": "ForImageClassification",
 }
 LABELS = {"sequence_classification": 3, "token_classification": 5, "image_classification": 3}
 TASKS = ("sequence_classification", "token_classification", "question_answering")
 SEPARATED = ("question_answering", "multiple_choice")
-POOLED = ("sequence_classification", "next_sentence", "multiple_choice", "image_classification")
+POOLED = ("sequence_classification", "next_sentence", "multiple_choice", "image_classification", "answer_span")
 
 FIRST_COLUMN = "reads the first column, which holds padding"
+PADDED_ANSWERS = "gives padded columns a share of the answer"
 LAST_COLUMN = "reads the last column, which holds padding"
 COUNTED = "counts columns of padding among positions"
 ONE_LENGTH = "takes the longest text's length for every text beside it"
@@ -142,6 +144,8 @@ class Case:
     def misread(self, kind: str) -> str | None:
         """Why the oracle itself is wrong on a probe; then each sequence run alone is what is right."""
         pooled = self.head in (*POOLED, "masked_lm+next_sentence")
+        if self.head == "answer_span" and kind in ("left", "right"):
+            return PADDED_ANSWERS
         if kind == "left" and self.tiny.columns:
             return COUNTED
         if pooled and kind == "left" and self.tiny.pools == "first":

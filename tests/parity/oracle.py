@@ -31,7 +31,10 @@ NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 #: One name for what the published classes call differently.
 RENAMED = {"prediction_logits": "logits", "seq_relationship_logits": "pair_logits", "sop_logits": "pair_logits"}
-SCORES = ("logits", "pair_logits", "start_logits", "end_logits", "last_hidden_state")
+SCORES = (
+    "logits", "pair_logits", "start_logits", "end_logits", "start_top_log_probs", "end_top_log_probs", "cls_logits",
+    "last_hidden_state",
+)  # fmt: skip
 
 
 class WideRequests(TorchFunctionMode):

@@ -63,6 +63,10 @@ def cast(model: Model, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _scores(model: Model, out: Output) -> dict[str, Tensor]:
     if not model.head_names:
         return {"last_hidden_state": out.last_hidden_state}
+    if out.answers is not None:
+        ends = out.answers.end_scores.transpose(1, 2).flatten(1)
+        starts, none = out.answers.start_scores, out.answers.no_answer
+        return {"start_top_log_probs": starts, "end_top_log_probs": ends, "cls_logits": none}
     if out.start_logits is not None and out.end_logits is not None:
         return {"start_logits": out.start_logits, "end_logits": out.end_logits}
     if len(model.head_names) > 1:
