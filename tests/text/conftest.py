@@ -110,9 +110,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
         d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="RobertaTokenizer"
     ),
     "deberta": lambda d: _byte_level(d, BERT_SPECIALS, tokenizer_class="DebertaTokenizer"),
-    "bart": lambda d: _byte_level(
-        d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="BartTokenizer"
-    ),
+    "bart": lambda d: _byte_level(d, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], tokenizer_class="BartTokenizer"),
     "qwen2": lambda d: _byte_level(d, ["<|endoftext|>"], tokenizer_class="Qwen2Tokenizer"),
     "neox": lambda d: _byte_level(d, ["<|endoftext|>", "<|padding|>"], tokenizer_class="GPTNeoXTokenizer"),
     "whisper": _whisper,

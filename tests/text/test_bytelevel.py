@@ -88,3 +88,54 @@ def test_byt5_is_byte_plus_three(strings: list[str], tmp_path: Path) -> None:
     assert [tokenizer.decode(encoding.ids) for encoding in ours] == texts
     assert tokenizer.vocab_size == len(other) == 384
     assert byte_tokenizer().encode("<extra_id_3>", allow_special_text=True).ids == other("<extra_id_3>")["input_ids"]
+
+
+@pytest.mark.mechanism("T5", "T7")
+def test_byt5_has_as_many_sentinels_as_its_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "ByT5Tokenizer", "extra_ids": 3, "eos_token": "</s>"})
+    )
+    tokenizer, other = load_tokenizer(tmp_path), transformers.ByT5Tokenizer(extra_ids=3)
+    assert tokenizer.vocab_size == len(other) == 262
+    text = "a<extra_id_2>b<extra_id_3>"
+    assert tokenizer.encode(text, allow_special_text=True).ids == other(text)["input_ids"]
+
+
+@pytest.mark.mechanism("T3", "T7")
+def test_whisper_s_prompt_names_language_and_task_and_no_time_is_text(trained: Callable[[str], Path]) -> None:
+    tokenizer, other = load_tokenizer(trained("whisper")), fast(trained("whisper"))
+    assert tokenizer.encode("truth").tokens == ["<|startoftranscript|>", "<|notimestamps|>", "truth", "<|endoftext|>"]
+    german = tokenizer.choose(language="de", task="transcribe")
+    other.set_prefix_tokens(language="de", task="transcribe")
+    assert german.encode("truth").ids == other("truth")["input_ids"]
+    assert german.encode("truth").tokens[1:4] == ["<|de|>", "<|transcribe|>", "<|notimestamps|>"]
+    assert list(tokenizer.choices["language"]) == ["en", "zh", "de", "es"]
+    timed = tokenizer.encode("<|0.00|>truth<|0.04|>", allow_special_text=True)
+    assert timed.tokens[2:5] == ["<|0.00|>", "truth", "<|0.04|>"]
+    assert tokenizer.decode(timed.ids) == "truth" == other.decode(timed.ids, skip_special_tokens=True)
+    assert "<|0.04|>" in tokenizer.decode(timed.ids, skip_special=False)
+
+
+@pytest.mark.mechanism("T3", "T7")
+@pytest.mark.parametrize("family", ["whisper", "bart", "gpt1", "qwen2"])
+def test_the_settings_of_a_directory_name_its_prompt_and_prefix(
+    trained: Callable[[str], Path], strings: list[str], tmp_path: Path, family: str
+) -> None:
+    for file in trained(family).iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    more = {"language": "de", "task": "translate", "predict_timestamps": True} if family == "whisper" else {}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings | more | {"add_prefix_space": True}))
+    tokenizer, other = load_tokenizer(tmp_path), fast(tmp_path)
+    texts = strings[:2000]
+    assert differing(texts, tokenizer.encode_batch(texts), by_transformers(other, texts)) == []
+
+
+@pytest.mark.mechanism("T2")
+def test_gpt1_lower_cases_and_ends_words(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("gpt1"))
+    made = tokenizer.encode("The TRUTH, universally")
+    assert made.tokens[:3] == ["the</w>", "truth</w>", ",</w>"]
+    assert made.offsets[1] == (4, 9)
+    assert tokenizer.decode(made.ids) == "the truth , universally"
+    assert tokenizer.kind == "bpe"

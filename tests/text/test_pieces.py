@@ -17,6 +17,7 @@ import sentencepiece
 
 from tests.text.conftest import write_json
 from tests.text.reference import Wanted, by_sentencepiece, differing, released_clean_up
+from variorum.errors import UsageError
 from variorum.text import load_tokenizer
 from variorum.text.aligned import CleanUp
 
@@ -27,7 +28,10 @@ FILES = {
     "xlm-roberta": "sentencepiece.bpe.model",
     "deberta-v2": "spm.model",
     "llama": "tokenizer.model",
+    "gemma": "tokenizer.model",
 }
+# These differ from the others in ids and wrapper alone.
+RENUMBERED = {"pegasus": "spiece.model", "mbart": "sentencepiece.bpe.model", "mbart50": "sentencepiece.bpe.model"}
 
 
 def _cleaned(family: str, texts: list[str]) -> list[str]:
@@ -37,19 +41,21 @@ def _cleaned(family: str, texts: list[str]) -> list[str]:
 
 
 def _published_ids(family: str, ids: list[int]) -> list[int]:
-    if family != "xlm-roberta":
-        return ids
-    return [{0: 3, 1: 0, 2: 2}.get(id, id + 1) for id in ids]
+    if family == "pegasus":
+        return [id if id < 2 else id + 103 for id in ids]
+    if family in ("xlm-roberta", "mbart", "mbart50"):
+        return [{0: 3, 1: 0, 2: 2}.get(id, id + 1) for id in ids]
+    return ids
 
 
 @pytest.mark.mechanism("T2", "T4")
-@pytest.mark.parametrize("family", FILES)
+@pytest.mark.parametrize("family", [*FILES, *RENUMBERED])
 def test_ids_and_offsets_equal_the_released_library(
     trained: Callable[[str], Path], strings: list[str], family: str
 ) -> None:
     tokenizer = load_tokenizer(trained(family))
     strings = [text for text in strings if "<eop>" not in text]  # a special token that XLNet's library reads from text
-    made = by_sentencepiece(trained(family) / FILES[family], _cleaned(family, strings))
+    made = by_sentencepiece(trained(family) / (FILES | RENUMBERED)[family], _cleaned(family, strings))
     wanted: Wanted = [(_published_ids(family, ids), offsets) for ids, offsets in made]
     ours = tokenizer.encode_batch(strings, specials=False)
     if family in ("albert", "xlnet"):  # their offsets are into the text before clean-up: the next test
@@ -192,7 +198,7 @@ def test_a_special_token_is_read_from_a_text_on_request_and_where_it_stands(
         assert made.ids[:place] == tokenizer.encode("truth", specials=False).ids
         assert made.offsets[-1][1] == len(text)
         after = tokenizer.encode("wife", specials=False)
-        if family == "llama":  # the text goes on: no space before it
+        if family in ("llama", "gemma"):  # the text goes on: no space before it
             assert "".join(made.tokens[place + 1 :]) == "wife"
         else:
             assert made.ids[place + 1 :] == after.ids
@@ -203,6 +209,8 @@ def test_a_special_token_is_read_from_a_text_on_request_and_where_it_stands(
 
 def test_a_family_is_known_by_its_model_where_nothing_names_it(trained: Callable[[str], Path], tmp_path: Path) -> None:
     for family, file in FILES.items():
+        if family == "gemma":  # its turns are not marked in the model: a directory has to say it
+            continue
         directory = tmp_path / family
         directory.mkdir()
         (directory / file).write_bytes((trained(family) / file).read_bytes())
@@ -224,3 +232,79 @@ def test_begin_and_end_tokens_are_the_directory_s_choice(trained: Callable[[str]
     assert shape() == [1, 0]
     assert shape(add_bos_token=False) == [0, 0]
     assert shape(add_eos_token=True) == [1, 1]
+
+
+@pytest.mark.mechanism("T4", "T7")
+def test_mbart_has_its_languages_after_the_pieces_and_one_beside_each_text(trained: Callable[[str], Path]) -> None:
+    old, new = load_tokenizer(trained("mbart")), load_tokenizer(trained("mbart50"))
+    size = sentencepiece.SentencePieceProcessor(
+        model_file=str(trained("mbart") / "sentencepiece.bpe.model")
+    ).GetPieceSize()
+    assert [old.token_to_id(token) for token in ("ar_AR", "zh_CN", "<mask>")] == [size + 1, size + 25, size + 26]
+    assert [new.token_to_id(token) for token in ("ar_AR", "sl_SI", "<mask>")] == [size + 1, size + 52, size + 53]
+    assert [old.token_to_id(token) for token in ("<s>", "<pad>", "</s>", "<unk>")] == [0, 1, 2, 3]
+    assert old.encode("truth").tokens[-2:] == ["</s>", "en_XX"]
+    assert old.choose(language="ro_RO").encode("truth").tokens[-2:] == ["</s>", "ro_RO"]
+    assert old.encode("truth").tokens[-1] == "en_XX", "a choice makes another tokenizer"
+    made = new.encode("truth", "wife")
+    assert [made.tokens[0], made.tokens[-1]] == ["ro_RO", "</s>"]
+    assert new.choose(language="sl_SI").encode("truth", max_length=2).tokens == ["sl_SI", "</s>"]
+    with pytest.raises(UsageError, match=r"no language is called 'ro_RU'; did you mean .*ro_RO"):
+        old.choose(language="ro_RU")
+    with pytest.raises(UsageError, match="no task to choose"):
+        old.choose(task="translate")
+
+
+@pytest.mark.mechanism("T4", "T7")
+def test_pegasus_keeps_103_ids_before_its_third_piece(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("pegasus"))
+    names = ["<pad>", "</s>", "<mask_1>", "<mask_2>", "<unk_2>", "<unk_102>", "<unk>"]
+    assert [tokenizer.token_to_id(name) for name in names] == [0, 1, 2, 3, 4, 104, 105]
+    assert tokenizer.encode("truth", "wife").tokens[-1] == "</s>"
+    assert tokenizer.encode("truth", "wife").tokens.count("</s>") == 1
+    assert tokenizer.encode("a <mask_1> b", allow_special_text=True).ids.count(2) == 1
+    assert 2 not in tokenizer.encode("a <mask_1> b").ids
+
+
+@pytest.mark.mechanism("T7")
+def test_a_turn_marker_that_the_model_takes_out_of_any_text_is_text_too(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("gemma"))
+    text = "truth<start_of_turn>wife<table>"
+    plain, read = tokenizer.encode(text), tokenizer.encode(text, allow_special_text=True)
+    marker = tokenizer.token_to_id("<start_of_turn>")
+    assert marker not in plain.ids
+    assert read.ids.count(marker) == 1
+    assert tokenizer.token_to_id("<table>") in plain.ids, "a piece that nobody declared special stays one"
+    assert tokenizer.decode(plain.ids) == text
+
+
+@pytest.mark.mechanism("T4")
+def test_the_space_put_before_a_text_is_the_directory_s_choice(
+    trained: Callable[[str], Path], strings: list[str], tmp_path: Path
+) -> None:
+    model = (trained("llama") / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(model)
+    write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False})
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.encode("truth", specials=False).tokens[0] != "▁truth"
+    bare = sentencepiece.SentencePieceProcessor(model_proto=model + b"\x1a\x02\x18\x00")
+    texts = strings[:2000]
+    assert [made.ids for made in tokenizer.encode_batch(texts, specials=False)] == bare.Encode(texts)
+    # The sign that stands for a space is one: the model cannot tell them apart.
+    spaced = [text.replace("▁", " ") for text in texts]
+    assert [tokenizer.decode(made.ids) for made in tokenizer.encode_batch(texts)] == spaced
+
+    def after_a_special(**legacy: bool) -> list[str]:
+        write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", **legacy})
+        return load_tokenizer(tmp_path).encode("<s>truth", specials=False, allow_special_text=True).tokens
+
+    assert after_a_special(legacy=True) == ["<s>", "▁truth"]
+    assert "".join(after_a_special(legacy=False)) == "<s>truth"
+
+
+@pytest.mark.mechanism("T4", "T5")
+def test_bytes_that_are_no_text_are_shown_as_such_when_decoded(trained: Callable[[str], Path]) -> None:
+    tokenizer = load_tokenizer(trained("llama"))
+    wife, *broken = (tokenizer.token_to_id(token) or 0 for token in ("▁wife", "<0xF0>", "<0x9F>", "<0xA7>"))
+    assert tokenizer.decode([wife, *broken]) == "wife\ufffd\ufffd\ufffd"
+    assert tokenizer.decode([wife, broken[0], wife]) == "wife\ufffd wife"

@@ -18,11 +18,11 @@ class ByteEngine:
     A byte of a longer character has the offsets of that character. Sentinels count up after the bytes.
     """
 
-    def __init__(self) -> None:
-        sentinels = [f"<extra_id_{number}>" for number in range(SENTINELS)]
+    def __init__(self, sentinel_count: int = SENTINELS) -> None:
+        sentinels = [f"<extra_id_{number}>" for number in range(sentinel_count)]
         self.names: Sequence[str] = [*SPECIALS, *map(chr, range(256)), *sentinels]
         self.lookup: Mapping[str, int] = {name: id for id, name in enumerate(self.names)}
-        self.special_ids = frozenset({0, 1, 2, *range(259, 259 + SENTINELS)})
+        self.special_ids = frozenset({0, 1, 2, *range(259, 259 + sentinel_count)})
 
     def encode(self, texts: Sequence[str], *, allow_special_text: bool) -> list[Pieces]:
         return [self._one(text, allow_special_text) for text in texts]

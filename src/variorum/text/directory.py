@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DamagedFile, NotFound
-from .bytelevel import ByteEngine
+from .bytelevel import SENTINELS, ByteEngine
 from .dialects import dialect_named, dialect_of
-from .document import check_document, unknown_patterns, wrapper_of
+from .document import MAX_ID, check_document, unknown_patterns, wrapper_of
 from .dressing import build
 from .encoding import Side, Slot, Wrapper
 from .guard import parse_json, read_bytes, reject_lone_surrogates
@@ -114,7 +114,10 @@ def _read(directory: Path, declared: Declared, family: tuple[str, str]) -> Token
         engine = NativeEngine(backend, where=str(directory / "vocab.txt"))
         return Tokenizer(kind="wordpiece", engine=engine, wrapper=wrapper, special=_present(declared, engine))
     if "byt5" in family[0].lower():
-        return byte_tokenizer()
+        sentinels = declared.settings.get("extra_ids", SENTINELS)
+        if type(sentinels) is not int or not 0 <= sentinels < MAX_ID:
+            raise DamagedFile(f"extra_ids {sentinels!r:.40} is not a small number", where=str(directory))
+        return byte_tokenizer(sentinels)
     raise NotFound(
         "no tokenizer file", where=str(directory), remedy=f"expected one of {', '.join((*OTHER_FILES, *PIECE_FILES))}"
     )
@@ -182,9 +185,9 @@ def _from_pieces(path: Path, declared: Declared, family: tuple[str, str]) -> Tok
     )
 
 
-def byte_tokenizer() -> Tokenizer:
+def byte_tokenizer(sentinels: int = SENTINELS) -> Tokenizer:
     """ByT5's: no vocabulary file, id = byte + 3, 125 sentinels after the bytes (google-research/byt5)."""
-    engine = ByteEngine()
+    engine = ByteEngine(sentinels)
     eos = engine.lookup["</s>"]
     wrapper = Wrapper.of([("A", 0), (eos, 0)], [("A", 0), (eos, 0), ("B", 0), (eos, 0)])
     return Tokenizer(

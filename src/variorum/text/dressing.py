@@ -24,7 +24,7 @@ def build(model: PieceModel, dialect: Dialect, declared: Declared) -> tuple[Piec
         model = model.without_prefix()
     ids, names = dialect.layout(model, dialect.languages)
     declared = declared.with_defaults(**(dict(dialect.roles) or _own_roles(model)))
-    declared = _with_appended(dialect, declared, set(names))
+    declared = _with_appended(dialect, declared, names)
     _place(names, [*declared.added.values()], model.where, fixed=len(model.names))
     position = {name: id for id, name in reversed(list(enumerate(names)))}
     special = {ids[piece] for piece in model.control}
@@ -64,8 +64,9 @@ def _own_roles(model: PieceModel) -> dict[str, str]:
     return {role: model.names[ask()] for role, ask in own.items() if 0 <= ask() < model.size}
 
 
-def _with_appended(dialect: Dialect, declared: Declared, known: set[str]) -> Declared:
-    """Tokens that the family adds on its own: T5's sentinels in descending order, XLNet's <eop> and <eod>."""
+def _with_appended(dialect: Dialect, declared: Declared, names: list[str]) -> Declared:
+    """Tokens that the family adds on its own: T5's sentinels right after the pieces, XLNet's <eop> and <eod>."""
+    known = set(names)
     added = dict(declared.added)
     extra = declared.settings.get("extra_ids", dialect.sentinels) if dialect.sentinels else 0
     if type(extra) is not int or not 0 <= extra <= MAX_GAP:
@@ -80,7 +81,8 @@ def _with_appended(dialect: Dialect, declared: Declared, known: set[str]) -> Dec
         if token in added and added[token].id is None:
             added[token] = replace(added[token], strip_left=True)
     first = [added.pop(content) for content in sentinels]
-    return replace(declared, added={token.content: token for token in first} | added)
+    placed = [replace(token, id=len(names) + place) if token.id is None else token for place, token in enumerate(first)]
+    return replace(declared, added={token.content: token for token in placed} | added)
 
 
 def _place(names: list[str], tokens: list[Added], where: str, *, fixed: int) -> None:
