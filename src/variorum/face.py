@@ -84,9 +84,12 @@ def load(
     Raises:
         NotFound: no such directory, spec or cached model. Further kinds as :func:`variorum.checkpoint.load`.
     """
+    asked = hub.spec_named(reference.partition("@")[0]) if isinstance(reference, str) else None
     if isinstance(reference, str):
         reference = hub.locate(reference, revision=revision, download=download)
-    return cast(Model, checkpoint.load(reference, kind=Model, **options))
+    model = cast(Model, checkpoint.load(reference, kind=Model, **options))
+    model.origin.asked = asked
+    return model
 
 
 def build(spec: Spec | str | Path, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:

@@ -17,7 +17,7 @@ from tests.parity.models.bert import BERT
 from tests.tiny_specs import gap, made, tiny, words
 from tests.tools.command import variorum as run
 from variorum.errors import DamagedFile, NotFound, UsageError
-from variorum.family import find
+from variorum.family import find, models
 from variorum.inference.sentences import Recipe, recipe_for, recipe_of
 from variorum.spec.heads import EmbeddingHead
 from variorum.spec.rules import check
@@ -26,6 +26,7 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "a", "bear", "is"
           "query", "passage", ":", "this", "##s", "long", "text"]  # fmt: skip
 TEXTS = ["this teddy bear is so cute", "a brown bear", "the", "so long a text is so long a text is so long"]
 PROMPTS = {"query": "query: ", "passage": "passage: "}
+BGE = "Represent this sentence for searching relevant passages: "
 GATE = 2e-6  # of the largest number, in float32
 
 
@@ -88,6 +89,17 @@ def test_the_command_takes_a_prompt_and_refuses_one_that_is_not_there(tmp_path):
         variorum.load(directory).embed(TEXTS, prompt="quary")
 
 
+def test_what_a_directory_leaves_open_the_spec_it_was_asked_for_by_knows(tmp_path):
+    directory, theirs = published(tmp_path, "mean", norm=True)
+    (directory / "config_sentence_transformers.json").unlink()  # as those of E5 are published
+    model = variorum.load(directory)
+    with pytest.raises(NotFound, match="it has none; write it into the texts"):
+        model.embed(TEXTS, prompt="query")
+    model.origin.asked = find("e5-small-v2")
+    assert close(model.embed(TEXTS, prompt="query"), theirs.encode(TEXTS, prompt_name="query"))
+    assert close(model.embed(TEXTS), theirs.encode(TEXTS))
+
+
 @pytest.mark.parametrize(
     ("file", "content", "why"),
     [
@@ -118,7 +130,7 @@ def test_what_is_not_implemented_is_refused_not_left_out(file, content, why, tmp
     [
         ("all-MiniLM-L6-v2", "mean", {}),
         ("e5-small-v2", "mean", PROMPTS),
-        ("bge-large-en-v1.5", "first", {"query": "Represent this sentence for searching relevant passages: "}),
+        ("bge-large-en-v1.5", "first", {"query": BGE, "passage": ""}),
     ],
 )
 def test_models_that_were_trained_for_vectors_say_how(name, take, prompts):
@@ -127,7 +139,7 @@ def test_models_that_were_trained_for_vectors_say_how(name, take, prompts):
     assert head == EmbeddingHead(take=take, normalise=True)
     assert {"query": words_.query, "passage": words_.passage} == {"query": "", "passage": "", **prompts}
     assert spec.objective.kind == "contrastive"
-    model = made(tiny(spec.ancestor.name), None)
+    model = made(tiny(next(name for name, known in models().items() if spec.name in known.sizes)), None)
     model.spec = spec
     assert recipe_for(model) == Recipe(head=head, prompts=prompts)
 

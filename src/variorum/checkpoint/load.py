@@ -37,7 +37,8 @@ class Origin:
     ``verified`` is True when every file matched its recorded sha256, False when nothing was recorded.
     ``unused`` maps ignored on-disk names to the reason; ``fresh`` lists parameters that the file did not hold;
     ``tables`` holds what the file stores and the spec computes; ``absent`` lists constants that the file left out.
-    ``generation``, ``published`` and ``pooling`` are those of :class:`variorum.checkpoint.source.Source`.
+    ``generation``, ``published`` and ``pooling`` are those of :class:`variorum.checkpoint.source.Source`; ``asked`` is
+    the spec by whose name it was asked for, which may know what the files do not say (a prompt).
     """
 
     directory: Path
@@ -54,6 +55,7 @@ class Origin:
     generation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     pooling: str | None = None
+    asked: Spec | None = None
 
 
 def load(

@@ -49,13 +49,15 @@ def load(reference: str, loading: Loading, *, head: str | Sequence[str] | None =
     Raises:
         UsageError: a device that is not there. Further kinds as :func:`variorum.face.load`.
     """
-    from variorum.hub import locate
+    from variorum.hub import locate, spec_named
 
     place = locate(reference, revision=loading.revision, download=loading.download)  # before torch: it may not exist
     from variorum.face import load as load_model
 
     check_device(loading.device)
-    return load_model(place, head=head, dtype=loading.dtype, device=loading.device)
+    model = load_model(place, head=head, dtype=loading.dtype, device=loading.device)
+    model.origin.asked = spec_named(reference.partition("@")[0])
+    return model
 
 
 def check_device(name: str) -> None:

@@ -56,23 +56,23 @@ class Recipe:
 
 
 def recipe_for(model: Model) -> Recipe:
-    """The recipe of the directory that ``model`` came from; where that has none, its spec's; else mean and L2 norm.
+    """The recipe of the directory that ``model`` came from; what that leaves open, its spec's; else mean and L2 norm.
 
     Raises:
         DamagedFile: a file cannot be read, or asks for what is not implemented.
     """
     origin = model.origin
+    spec = model.spec if origin is None or origin.asked is None else origin.asked
     found = None if origin is None else recipe_of(origin.directory)
-    if found is not None:
+    if found is None:
+        head = spec.architecture.heads.get("embedding")
+        found = Recipe(head) if isinstance(head, EmbeddingHead) else Recipe()
+        if origin is not None and origin.pooling is not None:
+            found = dataclasses.replace(found, head=EmbeddingHead(take=origin.pooling))
+    if any(found.prompts.values()):
         return found
-    head = model.spec.architecture.heads.get("embedding")
-    recipe = Recipe(head) if isinstance(head, EmbeddingHead) else Recipe()
-    words = model.spec.tokenizer
-    prompts = {name: said for name, said in (("query", words.query), ("passage", words.passage)) if said}
-    recipe = dataclasses.replace(recipe, prompts=prompts)
-    if origin is None or origin.pooling is None:
-        return recipe
-    return dataclasses.replace(recipe, head=EmbeddingHead(take=origin.pooling))
+    words = (("query", spec.tokenizer.query), ("passage", spec.tokenizer.passage))
+    return dataclasses.replace(found, prompts={name: said for name, said in words if any(both for _, both in words)})
 
 
 def recipe_of(directory: Path) -> Recipe | None:
