@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from variorum.model import Model
-from variorum.spec.architecture import Architecture
+from variorum.spec.architecture import Architecture, Stack
+from variorum.spec.attention import LatentAttention
 from variorum.spec.model import Model as ModelSpec
+from variorum.spec.norms import LayerNorm, Norm, RMSNorm
 
 RESIDUAL = ("attention.out.weight", "cross.out.weight", "feedforward.down.weight", "experts.down", "shared.down.weight")
 
@@ -73,9 +75,10 @@ def assign(model: Model, values: dict[str, Tensor]) -> None:
 def initial(arch: Architecture, name: str, like: Tensor, seed: int) -> Tensor:
     """The initial value of one parameter, float32."""
     shape = tuple(like.shape)
-    if _is_norm(name):
-        offset = getattr(arch.main.block.layout.norm, "unit_offset", False)
-        return torch.zeros(shape) if name.endswith("bias") or offset else torch.ones(shape)
+    norm = norm_of(arch, name)
+    if norm is not None:
+        at_zero = name.endswith(".bias") or getattr(norm, "unit_offset", False)
+        return torch.zeros(shape) if at_zero else torch.ones(shape)
     if name.endswith((".bias", "_bias", ".correction", "mix.weights")):
         return torch.zeros(shape)
     if name.endswith("mix.scale"):
@@ -85,8 +88,23 @@ def initial(arch: Architecture, name: str, like: Tensor, seed: int) -> Tensor:
     return torch.randn(shape, generator=generator) * _std(arch, name, shape)
 
 
-def _is_norm(name: str) -> bool:
-    return any("norm" in part for part in name.split(".")[:-1])
+def norm_of(arch: Architecture, name: str) -> Norm | None:
+    """The norm that a tensor belongs to; canonical names follow the spec, with a module's own words in between."""
+    node: Any = arch
+    words = name.split(".")[:-1]
+    while words:
+        word = words.pop(0)
+        if word == "layers" and isinstance(node, Stack):
+            node = node.layer(int(words.pop(0)))
+        elif word in ("attention_norms", "cross_norms", "feedforward_norms"):
+            return node.layout.norm
+        elif word in ("query_norm", "key_norm", "latent_norm"):
+            node = node.norm if isinstance(node, LatentAttention) else node.qk_norm
+        elif isinstance(node, Mapping):
+            node = node.get(int(word) if word.isdigit() else word)
+        else:
+            node = getattr(node, word, node)
+    return node if isinstance(node, LayerNorm | RMSNorm) else None
 
 
 def _std(arch: Architecture, name: str, shape: tuple[int, ...]) -> float:

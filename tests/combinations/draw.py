@@ -20,6 +20,7 @@ from variorum.spec import positions as p
 from variorum.spec import rules
 from variorum.spec.model import Model
 from variorum.spec.recipe import Objective, Tokenizer
+from variorum.spec.recurrent import Recurrent
 
 T = TypeVar("T")
 WIDTH, VOCAB, ROWS, END = 24, 40, 48, 39
@@ -65,6 +66,8 @@ class Draw:
         )
 
     def architecture(self) -> a.Architecture:
+        if self.chance(0.06):
+            return self.halves()
         kind = self.of("encoder", "decoder", "both")
         encoder = self.stack("encoder", beside=kind == "both") if kind != "decoder" else None
         decoder = self.stack("decoder", beside=kind == "both") if kind != "encoder" else None
@@ -79,6 +82,28 @@ class Draw:
             pooler=self.maybe(lambda: a.Pooler(activation=self.of(*ACTIVATIONS))),
             heads=self.heads("decoder" if decoder else "encoder", main.input, two=kind == "both"),
             init=a.Init(std=self.of(None, 0.02), residual=self.of("plain", "depth")),
+        )
+
+    def halves(self) -> a.Architecture:
+        """A recurrent stack, where nothing attends."""
+        words = i.TokenInput(
+            vocab=VOCAB, rank=self.of(None, 8), positions=self.of(None, self.learned(), self.sinusoids()),
+            scale=self.of(None, 2.0), norm=self.maybe(self.norm), query_vector=self.but(False, True),
+            dropout=self.rate(),
+        )  # fmt: skip
+        table = "recurrent.input.table" if words.rank is None and self.chance() else None
+        return a.Architecture(
+            width=self.but(WIDTH, WIDTH + 1),
+            encoder=self.but(None, self.stack("encoder", beside=False)),
+            recurrent=Recurrent(
+                input=words, depth=self.but(self.of(1, 2), 0), cells=self.of(None, 7), dropout=self.rate()
+            ),
+            pooler=self.maybe(a.Pooler),
+            heads={
+                "bidirectional_lm": self.but(h.TwoWayHead(tie=table, bias=self.chance()), h.VocabularyHead()),
+                "sequence_classification": self.sequence(),
+                "token_classification": self.token(3),
+            },
         )
 
     def tied(self, decoder: a.Stack) -> a.Stack:
@@ -297,13 +322,16 @@ class Draw:
             return {"image_classification": self.sequence(), "embedding": self.embedding()}
         if main == "encoder":
             found["replaced_token"] = self.token(1)
-        if main == "encoder" and (isinstance(words, i.TokenInput) or self.chance(3 * self.wrong)):
+            found["answer_span"] = h.SpanHead(norm=self.norm(), starts=self.of(1, 5), ends=self.of(2, 5))
+        if main == "encoder" and (isinstance(words, i.TokenInput) or self.chance(6 * self.wrong)):
             found["multiple_choice"] = self.sequence(labels=self.but(1, 3))
         if not two or self.chance(self.wrong):
             found["embedding"] = self.embedding()
         if isinstance(words, i.TokenInput) or self.chance(self.wrong):
             name = "seq2seq_lm" if two else "causal_lm" if main == "decoder" else "masked_lm"
             found[name] = self.vocabulary(main, words)
+        if self.chance(self.wrong):
+            found["bidirectional_lm"] = h.TwoWayHead()
         return {name: head for name, head in found.items() if self.chance(0.7)} or {
             "sequence_classification": self.sequence()
         }

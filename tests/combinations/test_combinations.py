@@ -21,6 +21,7 @@ from variorum.attention.cache import Cache
 from variorum.builder import build, empty
 from variorum.errors import UsageError
 from variorum.model import Model, Output
+from variorum.parts.norms import LayerNorm, RMSNorm
 from variorum.spec import rules
 from variorum.spec.inputs import MelInput, PatchInput, TokenInput
 from variorum.spec.part import Part
@@ -47,7 +48,7 @@ def words(batch: int, length: int, seed: int = 0) -> Tensor:
 def read(model: Model, seed: int) -> dict[str, Any]:
     """What one forward is given: ids, an image or a sound, as the first stack reads, and ids to write."""
     arch, numbers = model.spec.architecture, torch.Generator().manual_seed(seed)
-    source = next(iter(arch.stacks.values())).input
+    source = arch.source
     if isinstance(source, PatchInput):
         shape: tuple[int, ...] = (2, source.channels, IMAGE, IMAGE)
         given = {"pixel_values": torch.randn(shape, generator=numbers, dtype=torch.float64)}
@@ -86,6 +87,18 @@ def test_it_builds_counts_and_learns(seed: int) -> None:
     assert torch.isfinite(answer(model(**read(model, seed))))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_fresh_norm_only_norms(seed: int) -> None:
+    spec = legal(seed)
+    fresh = build(spec, head=tuple(spec.architecture.heads))
+    for module in fresh.modules():
+        if isinstance(module, LayerNorm | RMSNorm):
+            x = torch.randn(3, len(module.weight), dtype=module.weight.dtype)
+            centred = x - x.mean(-1, keepdim=True) if isinstance(module, LayerNorm) else x
+            assert gap(module(x), centred / centred.square().mean(-1, keepdim=True).sqrt()) < 1e-2
+
+
 DECODE = [seed for seed in SEEDS if legal(seed).architecture.decoder is not None]
 ENCODE = [seed for seed in SEEDS if legal(seed).architecture.decoder is None]
 
@@ -122,7 +135,7 @@ def test_decoding_from_a_cache_is_recomputing(seed: int) -> None:
 @pytest.mark.parametrize("seed", ENCODE)
 def test_encoding_among_padding_is_encoding_alone(seed: int) -> None:
     model = made(seed, headed=False)
-    if not isinstance(model.spec.architecture.main.input, TokenInput):
+    if not isinstance(model.spec.architecture.source, TokenInput):
         given = read(model, seed)
         both = model(**given).last_hidden_state
         for row in range(2):
@@ -136,6 +149,25 @@ def test_encoding_among_padding_is_encoding_alone(seed: int) -> None:
         ids, mask = torch.stack((row, long)), torch.stack((real, torch.ones_like(long)))
         both, alone = model(ids, attention_mask=mask).last_hidden_state, model(short[None]).last_hidden_state
         assert gap(both[0][real.bool()], alone[0]) < 1e-10 * max(1.0, float(alone.abs().max()))
+
+
+PACKED = [seed for seed in ENCODE if isinstance(legal(seed).architecture.source, TokenInput)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("seed", PACKED)
+def test_encoding_end_to_end_is_encoding_apart(seed: int) -> None:
+    model, lengths = made(seed, headed=False), [6, 1, LENGTH]
+    texts = [words(1, length, seed + length) for length in lengths]
+    ids, arch = torch.cat(texts, 1), model.spec.architecture
+    if arch.encoder is None or arch.encoder.memory or arch.encoder.settled is not None:
+        with pytest.raises(UsageError, match="padded"):  # what one text is depends on its length, or on the text before
+            model(ids, lengths=lengths)
+        return
+    packed = model(ids, lengths=lengths).last_hidden_state
+    for text, states in zip(texts, packed[0].split(lengths), strict=True):
+        alone = model(text).last_hidden_state[0]
+        assert gap(states, alone) < 1e-10 * max(1.0, float(alone.abs().max()))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
