@@ -50,6 +50,11 @@ def test_a_change_that_the_layout_cannot_say_is_not_lost(base: str, change: str)
     assert layout_of(vr.architecture(base, set=[change]), heads).model_type == OWN
 
 
+def test_ntk_scaling_is_published_as_the_base_that_it_is() -> None:
+    model = vr.architecture("llama", set=["decoder.positions=Rotary(scaling=NtkScaling(factor=4))"])
+    assert layout_of(model, ["causal_lm"]).model_type == "llama"
+
+
 @pytest.mark.parametrize("change", ["encoder.depth=3", "encoder.block.dropout=0.3", "encoder.input.vocab=40000"])
 def test_a_change_that_it_can_say_is_published(change: str) -> None:
     assert layout_of(vr.architecture("bert", set=[change]), ["masked_lm"]).model_type == "bert"

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from variorum.checkpoint.config import read_config, write_config
 from variorum.errors import VariorumError
 from variorum.family.names import dialect_for, own
-from variorum.spec.architecture import Architecture, Stack
+from variorum.spec.architecture import Architecture, Layer, Stack
 from variorum.spec.dialect import Dialect
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
 from variorum.spec.part import Part
+from variorum.spec.positions import NtkScaling, Rotary
 
 #: Who sees what a directory need not say: fields of the training alone.
 UNSAID = ("training", "none")
@@ -46,8 +47,20 @@ def _computed(arch: Architecture, back: Architecture, heads: set[str]) -> object
 
 def _stack(stack: Stack) -> object:
     """A stack with its layers as they come out, however the rule for them is written."""
-    layers = [_shown(stack.layer(index)) for index in range(stack.depth)]
-    return {**_fields(dataclasses.replace(stack, pattern=())), "block": layers}
+    layers = [_based(stack.layer(index)) for index in range(stack.depth)]
+    plain = dataclasses.replace(stack, pattern=())
+    based = dataclasses.replace(plain, positions=_based(plain.layer(0)).positions)
+    return {**_fields(based), "block": [_shown(layer) for layer in layers]}
+
+
+def _based(layer: Layer) -> Layer:
+    """A layer whose rotation tells its base: NTK scaling is another base, and is published as that."""
+    rotary = layer.positions
+    if not isinstance(rotary, Rotary) or not isinstance(rotary.scaling, NtkScaling):
+        return layer
+    dims = int(getattr(layer.attention, "rope_dim", layer.attention.head_dim) * rotary.fraction)
+    based = dataclasses.replace(rotary, theta=rotary.scaling.base(rotary.theta, dims), scaling=None)
+    return dataclasses.replace(layer, positions=based)
 
 
 def _shown(value: object) -> object:
