@@ -98,12 +98,12 @@ def test_what_is_cut_is_told(bert: str, capsys: pytest.CaptureFixture[str]) -> N
     [made] = json.loads(out)
     assert made["pieces"] == ["[CLS]", "this", "teddy", "bear", "[SEP]"]
     assert made["cut"] == 3 and made["words"] == 3
-    assert err == "3 tokens were cut from 1 of 1 texts\n"
+    assert err == "3 tokens cut from 1 of 1 text\n"
     settings = Path(bert) / "tokenizer_config.json"
     whole = settings.read_text()
     settings.write_text(json.dumps(json.loads(whole) | {"model_max_length": 4}))
     assert main(["tokenize", TEDDY, "--model", bert]) == 0
-    assert capsys.readouterr().err == "1 of 1 texts are longer than the 4 tokens that this model takes\n"
+    assert capsys.readouterr().err == "longer than the 4 tokens that this model takes: 1 of 1 text\n"
     settings.write_text(whole)
 
 

@@ -81,8 +81,12 @@ def command(
     if whole.unknown:
         shown = ", ".join(repr(text) for text in whole.unknown_texts[:SHOWN_UNKNOWN])
         known += f": {shown}{', …' if len(whole.unknown_texts) > SHOWN_UNKNOWN else ''}"
-    per_word = "" if whole.fertility is None else f" for {whole.words:,} words, {whole.fertility:.2f} a word"
-    emit({}, human="\n".join([*lines, "", f"{whole.tokens:,} tokens{per_word}; {known}"]))
+    per_word = "" if whole.fertility is None else f" for {_many(whole.words, 'word')}, {whole.fertility:.2f} a word"
+    emit({}, human="\n".join([*lines, "", f"{_many(whole.tokens, 'token')}{per_word}; {known}"]))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _texts(text: str | None, pair: str | None, file: Path | None, column: str) -> list[str]:
@@ -115,11 +119,12 @@ def _remark(found: Sequence[Inspected], tokenizer: Tokenizer) -> None:
     """What is cut, and what is longer than the model takes, is never silent."""
     cut = sum(one.cut for one in found)
     if cut:
-        say(f"{cut:,} tokens were cut from {sum(one.cut > 0 for one in found):,} of {len(found):,} texts")
+        of = f"{sum(one.cut > 0 for one in found):,} of {_many(len(found), 'text')}"
+        say(f"{_many(cut, 'token')} cut from {of}")
     limit = tokenizer.model_max_length
     longer = sum(sum(token.mask for token in one.tokens) > limit for one in found) if limit else 0
     if longer:
-        say(f"{longer:,} of {len(found):,} texts are longer than the {limit:,} tokens that this model takes")
+        say(f"longer than the {limit:,} tokens that this model takes: {longer:,} of {_many(len(found), 'text')}")
 
 
 def _tokens(one: Inspected) -> list[str]:
