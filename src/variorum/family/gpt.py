@@ -216,8 +216,6 @@ SMOLLM2 = LLAMA2.variant(
                also={"recipe.length": 8192}),
         Change("tokenizer", Tokenizer(kind="byte-bpe"), TOKENIZER, "49k tokens",
                also={f"{STACK}.input.vocab": 49_152}),
-        Change("recipe.tokens", 2e12, TRAINING, "a small model, trained far beyond its optimum",
-               relieves="under-training"),
     ],
     weaknesses=("quadratic-attention",),
     sizes={"smollm2-135m": Size(shape(576, 30, 9, 1536, vocab=49_152, kv_heads=3), "HuggingFaceTB/SmolLM2-135M",
