@@ -13,6 +13,7 @@ from typing import Literal
 
 from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
+from variorum.spec import checks_heads as of_heads
 from variorum.spec import checks_long as long
 from variorum.spec import checks_recurrent as halves
 from variorum.spec.heads import (
@@ -109,14 +110,14 @@ RULES = (
     _build("tie-shape", "tied matrices are one tensor, so vocabulary and width agree",
            "tie to a table of the same vocabulary and rank, or give the head a transform of that rank", c.ties),
     _build("pooler", "the head reads the pooler's output", "add architecture.pooler, or take the first token",
-           c.poolers),
+           of_heads.poolers),
     _build("late-positions", "it runs the last layer once more, with queries that are told where they stand for the"
            " first time, over keys that are not", "set encoder.input.positions to None, or take a VocabularyHead",
-           c.enhanced),
+           of_heads.enhanced),
     _build("one-state", "two stacks give a text two states, and only the encoder's is about all of it",
-           "embed without this head, which reads the encoder, or take an encoder alone", c.one_state),
+           "embed without this head, which reads the encoder, or take an encoder alone", of_heads.one_state),
     _build("one-question", "one of a pair's labels, and one of the choices, is right",
-           "set problem to single_label, and the labels of multiple_choice to 1", c.one_question),
+           "set problem to single_label, and the labels of multiple_choice to 1", of_heads.one_question),
     _build("sharing-shape", "layers that share parameters hold tensors of the same shapes",
            "make the layers of a group alike, or share less", c.sharing),
     _build("memory", "a state remembered from the last segment has no absolute position in this one",
@@ -140,16 +141,16 @@ RULES = (
     _build("input-shape", "a decoder writes tokens; patches cut an image without rest, and each has its position",
            "read images in an encoder, with (image / patch)² + 1 rows", c.inputs),
     _build("word-scores", "a head over the vocabulary scores the tokens that its stack reads",
-           "take a SequenceHead or TokenHead", c.words),
+           "take a SequenceHead or TokenHead", of_heads.words),
     _build("text-choices", "each choice is a text, so that B questions are [B, C, T] ids",
-           "leave the head out, or read token ids", c.choices),
+           "leave the head out, or read token ids", of_heads.choices),
     _build("special-ids", "a special token is a row of the table", "choose an id below the vocabulary", c.ids),
     _build("recurrent-alone", "it reads the text itself, each half of a state from its own end",
            "leave encoder and decoder out, and choose an even width", halves.recurrent),
     _build("two-halves", "one half of each state predicts the next word, the other the one before",
            "give architecture.recurrent, or take a VocabularyHead", halves.two_ways),
     _build("end-id", "it reads the state at a token that marks the end of the text",
-           "set the head's end_id to a row of the table", c.ends),
+           "set the head's end_id to a row of the table", of_heads.ends),
     _build("start-id", "a decoder beside an encoder reads the labels one step late: it begins with one token, and"
            " reads another where a label is left out", "set decoder.input.start_id and pad_id", c.starts),
     _build("layer-numbers", "a rule for layers that do not exist changes nothing", "choose numbers below the depth",
@@ -176,17 +177,17 @@ RULES = (
          " positions act inside attention",
          "take xlnet, or set positions to RecurrentRelative and input.query_vector", c.two_streams),
     Rule("word-head", ("generate",), "words are chosen by a head over the vocabulary", "add causal_lm or seq2seq_lm",
-         c.heads(WORDS, "causal_lm", "seq2seq_lm"), about_head=True),
+         of_heads.heads(WORDS, "causal_lm", "seq2seq_lm"), about_head=True),
     Rule("soft-targets", ("distillation",), "the student imitates the teacher's distribution over the vocabulary",
-         "add masked_lm or causal_lm", c.heads(WORDS, "masked_lm", "causal_lm", "seq2seq_lm"),
+         "add masked_lm or causal_lm", of_heads.heads(WORDS, "masked_lm", "causal_lm", "seq2seq_lm"),
          about_head=True),
     Rule("one-label", ("replaced_token",), "every token is judged original or replaced by one number",
-         "add a TokenHead with labels=1 as heads.replaced_token", c.one_label, about_head=True),
+         "add a TokenHead with labels=1 as heads.replaced_token", of_heads.one_label, about_head=True),
     Rule("pair-head", PAIRS, "the pair is judged by a head with two labels",
-         "add a SequenceHead as heads.next_sentence", c.heads(SequenceHead, "next_sentence"), about_head=True),
+         "add a SequenceHead as heads.next_sentence", of_heads.heads(SequenceHead, "next_sentence"), about_head=True),
     *(
         Rule(f"head-{name.replace('_', '-')}", uses, "the model has no such head",
-             f"choose another, or add heads.{name}", c.heads(kinds, name), about_head=True)
+             f"choose another, or add heads.{name}", of_heads.heads(kinds, name), about_head=True)
         for name, uses, kinds in (
             ("masked_lm", ("fill_mask", "masked_lm"), WORDS),
             ("causal_lm", ("causal_lm",), WORDS),
