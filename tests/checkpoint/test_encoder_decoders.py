@@ -17,6 +17,7 @@ from tests.parity.tiny import named
 from tests.spec.shrunk import ALL
 from tests.tiny_specs import words
 from variorum.errors import DamagedFile
+from variorum.family.transformer import both
 
 FILE = "model.safetensors"
 LM, JUDGE, SPANS = "seq2seq_lm", "sequence_classification", "question_answering"
@@ -32,7 +33,8 @@ FRESH = [
 
 @pytest.mark.parametrize(("name", "head", "kind"), FRESH, ids=lambda value: str(value))
 def test_a_fresh_model_is_read_by_the_published_class(name: str, head: str, kind: str, tmp_path: Path) -> None:
-    model = variorum.build(ALL[name], head=head)
+    spec = ALL[name].set(dict.fromkeys(both("input.vocab"), 384)) if name == "byt5" else ALL[name]
+    model = variorum.build(spec, head=head)
     model.save(tmp_path / "m")
     assert json.loads((tmp_path / "m" / "config.json").read_text())["architectures"] == [kind]
     theirs = oracle.load32(tmp_path / "m", kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from variorum.errors import UsageError
@@ -36,6 +36,7 @@ def test_sentinels_of_ids_count_down_from_the_end_of_the_vocabulary():
     assert written == [32_099, 12, 13, 32_098, 17, 18, 32_097]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 9), max_size=30), st.data())
 def test_whatever_was_hidden_comes_back(tokens, data):
     bounds = sorted(data.draw(st.sets(st.integers(0, len(tokens)), max_size=8)))
