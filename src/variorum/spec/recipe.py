@@ -45,8 +45,18 @@ class Objective(Part):
     """
 
     kind: Literal[
-        "masked_lm", "causal_lm", "permutation_lm", "span_corruption", "replaced_token", "distillation", "contrastive",
-        "image_classification", "bidirectional_lm", "text_to_text", "infilling", "gap_sentences",
+        "masked_lm",
+        "causal_lm",
+        "permutation_lm",
+        "span_corruption",
+        "replaced_token",
+        "distillation",
+        "contrastive",
+        "image_classification",
+        "bidirectional_lm",
+        "text_to_text",
+        "infilling",
+        "gap_sentences",
     ] = seen(by="loss")
     masking: Masking | None = seen(by="loss", default=None)
     pair: Literal["next_sentence", "sentence_order"] | None = seen(by="loss", default=None)
