@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from variorum.attention.cache import Cache
+from variorum.attention.output import Output
 from variorum.attention.packed import apart, each
 from variorum.attention.reading import Reading, shifted
 from variorum.attention.stack import Stack
@@ -30,40 +30,13 @@ from variorum.parts.heads import (
     head_loss,
 )
 from variorum.parts.recurrent import Recurrent
-from variorum.parts.spans import Answers, SpanHead
+from variorum.parts.spans import SpanHead
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where, order_from_mask
 from variorum.spec.feedforward import Experts, SoftmaxRouter
 from variorum.spec.inputs import TokenInput
 from variorum.spec.inventory import constants, tensors, tied, wants_pooler
 from variorum.spec.model import Model as ModelSpec
-
-
-@dataclasses.dataclass
-class Output:
-    """What a forward returns. ``logits`` follow the head; padded positions are undefined. An adaptive softmax, whose
-    loss looks only at some words, gives none beside a loss.
-
-    ``routing`` holds (probabilities [B·T, E], chosen experts [B·T, k]) for each layer of experts, padding included.
-    ``memory`` is the list of [B, M, D] states to pass to the next segment; ``hidden_states`` runs from the embedded
-    input to the last layer's normed output.
-    """
-
-    last_hidden_state: Tensor
-    logits: Tensor | None = None
-    logits_by_head: dict[str, Tensor] = dataclasses.field(default_factory=dict)
-    pooled: Tensor | None = None
-    loss: Tensor | None = None
-    hidden_states: list[Tensor] | None = None
-    attentions: list[Tensor] | None = None
-    cross_attentions: list[Tensor] | None = None
-    routing: list[tuple[Tensor, Tensor]] | None = None
-    encoder_last_hidden_state: Tensor | None = None
-    cache: Cache | None = None
-    memory: list[Tensor] | None = None
-    answers: Answers | None = None
-    start_logits: Tensor | None = None
-    end_logits: Tensor | None = None
 
 
 class Model(nn.Module):
@@ -402,3 +375,6 @@ class Model(nn.Module):
             backend=self.backend, query=query,
         )  # fmt: skip
         return x, where, kept
+
+
+__all__ = ["Model", "Output"]
