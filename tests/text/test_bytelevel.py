@@ -82,10 +82,13 @@ def test_byt5_is_byte_plus_three(strings: list[str], tmp_path: Path) -> None:
     tokenizer, other = load_tokenizer(tmp_path), transformers.ByT5Tokenizer()
     assert tokenizer.encode("aé").ids == [97 + 3, 0xC3 + 3, 0xA9 + 3, 1]
     assert tokenizer.encode("aé").offsets == [(0, 1), (1, 2), (1, 2), (0, 0)]
-    texts = strings[:3000]
-    ours = tokenizer.encode_batch(texts)
-    assert [encoding.ids for encoding in ours] == other(texts, split_special_tokens=True)["input_ids"]
-    assert [tokenizer.decode(encoding.ids) for encoding in ours] == texts
+    ours = tokenizer.encode_batch(strings)
+    assert [encoding.ids for encoding in ours] == other(strings, split_special_tokens=True)["input_ids"]
+    assert [tokenizer.decode(encoding.ids) for encoding in ours] == strings
+    for text, made in zip(strings, ours, strict=True):
+        lengths = [len(char.encode("utf-8")) for char in text]
+        spans = [(place, place + 1) for place, length in enumerate(lengths) for _ in range(length)]
+        assert made.offsets == [*spans, (0, 0)]
     assert tokenizer.vocab_size == len(other) == 384
     assert byte_tokenizer().encode("<extra_id_3>", allow_special_text=True).ids == other("<extra_id_3>")["input_ids"]
 
