@@ -117,6 +117,13 @@ def test_a_sentence_encoder_keeps_its_pooling_and_its_hidden_states(tmp_path: Pa
         found = ours(given).last_hidden_state[0]
     expected = torch.nn.functional.normalize(found.mean(0) if pooling == 1 else found[0], dim=0)
     assert torch.allclose(ours.embed(["ab ba"])[0], expected, atol=1e-12)
+    ours.save(tmp_path / "saved")
+    again = variorum.load(tmp_path / "saved", dtype="float64")
+    assert again.spec.architecture.pooler is None and again.origin.fresh == ()
+    with torch.no_grad():
+        assert torch.equal(again(given).last_hidden_state, ours(given).last_hidden_state)
+    kept = ggufs.exact_logits(tmp_path / "saved", "BertModel", ids())
+    assert float((kept - theirs).abs().max()) <= SCORES * float(theirs.std())
 
 
 def _wordpiece(writer: gguf.GGUFWriter) -> None:

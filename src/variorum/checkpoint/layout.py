@@ -34,6 +34,8 @@ def _says(dialect: Dialect, model: Model, heads: tuple[str, ...]) -> bool:
         back = read_config(write_config(model, dialect, {}, heads))[0].architecture
     except VariorumError:
         return False
+    if model.architecture.pooler is None:  # no config says so; a directory without its tensors is read without it
+        back = dataclasses.replace(back, pooler=None)
     held = {name.split(".")[1] for name in tensors(model.architecture, heads) if name.startswith("heads.")}
     return _computed(model.architecture, back, held) == _computed(back, back, held)
 

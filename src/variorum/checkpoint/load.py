@@ -81,6 +81,7 @@ def load(
     config = source.config
     spec, dialect = read_config(config, source.where)
     heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
+    spec = _as_held(spec, dialect, heads, source)
     model = _empty(spec, heads, kind, source.where)
     origin = Origin(source.place, dialect, config, "", source.verified, generation=source.generation,
                     published=source.published, pooling=source.pooling)  # fmt: skip
@@ -93,6 +94,16 @@ def load(
     if tokenizer:
         model.tokenizer = _tokenizer(source, spec)
     return model.eval()
+
+
+def _as_held(spec: Spec, dialect: Dialect, heads: tuple[str, ...], source: Source) -> Spec:
+    """The bare model without its pooler where the files hold none, as sentence encoders are often published."""
+    named = [rule.disk for rule in dialect.rules if rule.ours[0].startswith("pooler.")]
+    if heads or spec.architecture.pooler is None or not named:
+        return spec
+    with open_tensors(source.place) as held:
+        absent = not any(pooler in name for name in held.shapes for pooler in named)
+    return spec.set({"architecture.pooler": None}) if absent else spec
 
 
 def _empty(spec: Spec, heads: tuple[str, ...], kind: type[Model], where: str) -> Model:

@@ -17,6 +17,7 @@ from variorum.checkpoint.source import GENERATION
 from variorum.checkpoint.weights import plan, to_disk
 from variorum.errors import UsageError
 from variorum.family.names.gguf import WHY_READ_ONLY
+from variorum.family.names.own import TYPE as OWN
 from variorum.model import Model
 from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
@@ -71,7 +72,8 @@ def save(model: Model, directory: str | Path) -> None:
         raise UsageError(WHY_READ_ONLY, where=str(directory), remedy="save to a directory")
     origin = _origin(model)
     dialect = origin.dialect if origin else layout_of(model.spec, model.head_names)
-    known = {"model_type": dialect.model_type, **model.origin.published} if model.origin else {}
+    published = model.origin is not None and dialect.model_type != OWN
+    known = {"model_type": dialect.model_type, **model.origin.published} if published else {}
     values = {name: p.detach() for name, p in (*model.named_tensors(), *model.named_constants())}
     config = write_config(model.spec, dialect, dict(origin.config) if origin else known, model.head_names)
     others = {"config.json": json.dumps(config, indent=2, sort_keys=True).encode() + b"\n"}
