@@ -188,8 +188,9 @@ def _watched(model: Model) -> Iterator[dict[str, list[dict[str, Tensor]]]]:
     seen: dict[str, list[dict[str, Tensor]]] = defaultdict(list)
 
     def keep(stack: str) -> Any:
-        def hook(module: Any, args: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-            seen[stack].append({"weights": output[1], **_terms(module, args)})
+        def hook(module: Any, args: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
+            if output[1] is not None:  # a head that runs the last layer again asks for no maps
+                seen[stack].append({"weights": output[1], **_terms(module, args)})
 
         return hook
 
