@@ -10,7 +10,6 @@ from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Rotary
 from variorum.spec.recipe import Recipe, Tokenizer
 
-#: The paper gives no epsilon; this is its library's default.
 NORM = LayerNorm(eps=1e-6, bias=False)
 SCALE = "architecture.heads.causal_lm.scale"
 
@@ -43,6 +42,11 @@ PALM = GPT2.variant(
         Change("recipe", Recipe(batch=2048, length=2048, learning_rate=1e-2, warmup=10_000, schedule="inverse_sqrt",
                                 tokens=780e9), TRAINING, "Adafactor, the rate falling with the root of the step"),
     ],
+    uncertain={
+        f"{STACK}.block.layout.norm.eps": "the paper gives no epsilon; this is its library's default",
+        f"{STACK}.positions.theta": "the paper gives no base; this is that of the rotation it cites",
+        "architecture.init.std": "as published for matrices; its table starts at unit variance, which no spec says",
+    },
     weaknesses=("quadratic-attention", "under-training"),
     sizes={
         "palm-8b": _size(4096, 32, 16, 8.63e9),
