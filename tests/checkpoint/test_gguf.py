@@ -95,7 +95,7 @@ def _decoder_of(directory: Path) -> Any:
     }).architecture.decoder  # fmt: skip
 
 
-@pytest.mark.parametrize("pooling", [1, 2])
+@pytest.mark.parametrize("pooling", [1, 2, 3])
 def test_a_sentence_encoder_keeps_its_pooling_and_its_hidden_states(tmp_path: Path, pooling: int) -> None:
     model = ggufs.oracle_model("BertModel", BERT)
     model.save_pretrained(tmp_path / "published")  # type: ignore[operator]
@@ -115,7 +115,7 @@ def test_a_sentence_encoder_keeps_its_pooling_and_its_hidden_states(tmp_path: Pa
     assert given[0, 0] == 2 and given[0, -1] == 3
     with torch.no_grad():
         found = ours(given).last_hidden_state[0]
-    expected = torch.nn.functional.normalize(found.mean(0) if pooling == 1 else found[0], dim=0)
+    expected = torch.nn.functional.normalize({1: found.mean(0), 2: found[0], 3: found[-1]}[pooling], dim=0)
     assert torch.allclose(ours.embed(["ab ba"])[0], expected, atol=1e-12)
     ours.save(tmp_path / "saved")
     again = variorum.load(tmp_path / "saved", dtype="float64")

@@ -113,6 +113,23 @@ def test_it_becomes_a_directory_that_the_library_reads(
     assert theirs.generation_config.eos_token_id == [2]
 
 
+def test_a_pooling_that_the_directory_cannot_hold_is_told(
+    reader: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", str(reader), str(place / "plain")]) == 0
+    assert capsys.readouterr().err == ""  # this file says nothing of it
+    skip = ("pooler.dense.weight", "pooler.dense.bias", "position_ids")
+
+    def extra(made: ggufs.gguf.GGUFWriter) -> None:
+        made.add_pooling_type(ggufs.gguf.PoolingType.CLS)
+        _wordpiece(made)
+
+    model = ggufs.oracle_model("BertModel", BERT)
+    pooled = ggufs.write(place / "pooled.gguf", model, "bert", extra=extra, skip=skip)
+    assert main(["convert", str(pooled), str(place / "pooled")]) == 0
+    assert "how sentences are pooled is not written" in capsys.readouterr().err
+
+
 def test_nothing_is_written_as_gguf(writer: Path, refuse: Callable[..., str], tmp_path: Path) -> None:
     assert "never written" in refuse("convert", str(writer), str(tmp_path / "new.gguf"), code=2)
 

@@ -21,7 +21,7 @@ TURN_ENDS = frozenset({
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>",
     "<|end_of_turn|>", "<EOT>", "<|eot|>",
 })  # fmt: skip
-_POOLING = {1: "mean", 2: "first"}  # llama.cpp's llama_pooling_type
+_POOLING = {1: "mean", 2: "first", 3: "last"}  # llama.cpp's llama_pooling_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Gguf:
         return {name: value for name, value in config.items() if value is not None}
 
     def pooling(self) -> str | None:
-        """How the file says sentences become vectors: "mean", "first", or nothing said.
+        """How the file says sentences become vectors: "mean", "first", "last", or nothing said.
 
         Raises:
             DamagedFile: a way that is not implemented.
@@ -65,7 +65,9 @@ class Gguf:
         if kind in (None, 0):
             return None
         if kind not in _POOLING:
-            raise DamagedFile(f"asks for the pooling {kind!r}; mean and first token are read", where=str(self.path))
+            raise DamagedFile(
+                f"asks for the pooling {kind!r}; mean, first and last token are read", where=str(self.path)
+            )
         return _POOLING[kind]
 
 

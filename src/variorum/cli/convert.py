@@ -30,6 +30,7 @@ def command(
             raise UsageError("--from-pickle keeps every value as it is", remedy="leave out --dtype")
         from variorum.checkpoint.convert import from_pickle as read
 
+        _say_pooling(Path(model) if Path(model).is_dir() else Path(model).parent)
         emit(read(Path(model), out))
         return
     from variorum.checkpoint.convert import Converted
@@ -40,6 +41,13 @@ def command(
     loaded = load(model, revision=place.revision, download=place.download, dtype=dtype, device=place.device)
     if loaded.origin.unused:
         say(f"note: {len(loaded.origin.unused)} tensors are not part of what is loaded, and are left out")
+    _say_pooling(loaded.origin.directory, said=loaded.origin.pooling is not None)
     loaded.save(out)
     sizes = [tensor.numel() * tensor.element_size() for _, tensor in loaded.named_tensors()]
     emit(Converted(str(out), len(sizes), sum(sizes)))
+
+
+def _say_pooling(source: Path, *, said: bool = False) -> None:
+    """What a directory of one model has no place for."""
+    if said or (source / "modules.json").is_file():
+        say("note: how sentences are pooled is not written; it is the mean unless the directory says otherwise")
