@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -133,8 +134,21 @@ def test_the_language_of_a_text_is_chosen(
     assert "ro_RO" in said(capsys, "tokenizer", "info", str(tmp_path / "mbart"))
 
 
-def test_what_makes_no_sense_is_one_line(bert: str, tmp_path: Path, refuse: Callable[..., str]) -> None:
+def test_a_text_a_line_comes_from_stdin(
+    bert: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{TEDDY}\r\nit is\n".encode())))
+    assert [row["text"] for row in listed(capsys, "tokenize", "--model", bert)] == [TEDDY, "it is"]
+
+
+def test_what_makes_no_sense_is_one_line(
+    bert: str, tmp_path: Path, refuse: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert "there is no text" in refuse("tokenize", "--model", bert, code=2)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert "stdin: is not UTF-8 at byte 0" in refuse("tokenize", "--model", bert, code=2)
+    assert "--pair has no first text" in refuse("tokenize", "--pair", "a", "--model", bert, code=2)
     assert "both a text and --file" in refuse("tokenize", "a", "--file", "b.txt", "--model", bert, code=2)
     assert "8 tokens do not fit into 5" in refuse("tokenize", TEDDY, "--model", bert, "--pad-to", "5", code=2)
     assert "--pad-to 0 holds no token" in refuse("tokenize", TEDDY, "--model", bert, "--pad-to", "0", code=2)

@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """A text, or a pair, as a model gets it: pieces, ids, segments, positions, mask and offsets.
 
-    Below the table: how many tokens a word takes (fertility), and what the vocabulary does not know.
+    Below the table: how many tokens a word takes (fertility), and what the vocabulary does not know. Without a text and
+    without --file, texts are read from stdin, one a line.
 
     Args:
         text: The text.
@@ -76,7 +77,7 @@ def command(
         emit([_data(one) for one in found])
         return
     whole = together([one.fit for one in found])
-    lines = _tokens(found[0]) if file is None else _overview(found)
+    lines = _overview(found) if text is None else _tokens(found[0])
     known = f"{whole.unknown:,} unknown"
     if whole.unknown:
         shown = ", ".join(repr(text) for text in whole.unknown_texts[:SHOWN_UNKNOWN])
@@ -90,15 +91,18 @@ def _many(count: int, what: str) -> str:
 
 
 def _texts(text: str | None, pair: str | None, file: Path | None, column: str) -> list[str]:
-    if file is None:
-        if text is None:
-            raise UsageError("there is no text", remedy="give one, or --file")
-        return [text]
-    if text is not None or pair is not None:
-        raise UsageError("both a text and --file are given", remedy="give one of them")
-    from variorum.cli.tokens import texts_of
+    from variorum.cli.tokens import piped, texts_of
 
-    return texts_of(file, column)
+    if file is not None and text is not None:
+        raise UsageError("both a text and --file are given", remedy="give one of them")
+    if text is None and pair is not None:
+        raise UsageError("--pair has no first text", remedy="give the text that it belongs to")
+    if text is not None:
+        return [text]
+    found = piped() if file is None else texts_of(file, column)
+    if not found:
+        raise UsageError("there is no text", remedy="give one, --file, or a text a line on stdin")
+    return found
 
 
 def _tokenizer(model: str | None, revision: str | None, download: bool) -> Tokenizer:

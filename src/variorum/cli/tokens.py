@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +60,21 @@ def texts_of(file: Path, column: str) -> list[str]:
             remedy="mend them",
         )
     return table.column(column)
+
+
+def piped() -> list[str]:
+    """A text a line from stdin; nothing where it is a terminal.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        return []
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"is not UTF-8 at byte {error.start}", where="stdin", remedy="convert it to UTF-8") from None
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def corpus_of(files: Sequence[Path], column: str) -> list[str]:
