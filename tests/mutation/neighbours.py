@@ -284,7 +284,8 @@ def _fresh(node: Part, field: str, kind: Any) -> object:
     if kind in (int, float):
         return NUMBERS.get(field, 3) if kind is int else 1.7
     if field == "tie":
-        return "decoder.input.table" if isinstance(node, h.VocabularyHead) and not node.bias else "encoder.input.table"
+        decodes = isinstance(node, h.AdaptiveSoftmax) or (isinstance(node, h.VocabularyHead) and not node.bias)
+        return "decoder.input.table" if decodes else "encoder.input.table"
     return a_decoder(node) if kind is a.Stack and field == "decoder" else None
 
 
