@@ -238,6 +238,7 @@ def test_nothing_is_written_when_something_is_wrong(
         "--kind", "unigram", "--family", "bert", "--vocab", "500", "--file", novel
     )
     assert "both --lowercase and --cased" in refusal("--lowercase", "--cased", "--vocab", "500", "--file", novel)
+    assert "bytes learn nothing from texts" in refusal("--kind", "bytes", "--austen")
     assert "no family is called 'robert'" in refusal("--family", "robert", "--vocab", "500", "--file", novel, code=3)
     assert "no such file" in refusal("--vocab", "500", "--file", str(tmp_path / "none.txt"), code=3)
 

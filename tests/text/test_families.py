@@ -184,7 +184,9 @@ def test_names_are_known_and_wishes_that_do_not_fit_are_refused() -> None:
         "bert does not use unigram but wordpiece or wordpiece-by-frequency; unigram is used by t5": {
             "family": "bert", "method": "unigram"},
         "min_count 0 is less than 1": {"family": "bert", "min_count": 0},
-        "t5 has no unused places": {"family": "t5", "unused": 99},
+        "t5 has no 99 unused places": {"family": "t5", "unused": 99},
+        "unigram of t5 has no floor under counts": {"family": "t5", "min_count": 2},
+        "bytes are 384 ids, and no text is changed": {"method": "bytes", "lower": True},
         "special token 'speaker' is a word of the text": {"family": "bert", "extra": ["speaker"]},
     }.items():  # fmt: skip
         with pytest.raises(UsageError, match=said):

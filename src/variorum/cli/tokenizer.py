@@ -69,6 +69,8 @@ def train(
     from variorum.text.train import train as learn
 
     plan = planned(vocab or 0, kind, family, lower, strip, min_count, unused, special)
+    if plan.method == "bytes" and (file or austen):
+        raise UsageError("bytes learn nothing from texts", remedy="leave --file and --austen out")
     corpus = [] if plan.method == "bytes" else _corpus(file, austen, column)
     if vocab is None and plan.method != "bytes":
         raise UsageError("no size is given", remedy="give --vocab")

@@ -18,6 +18,7 @@ from tokenizers import normalizers, processors
 
 from ..errors import UsageError
 from . import learning
+from .bytelevel import SENTINELS, SPECIALS
 from .conversion import backend_of, template
 from .directory import load_tokenizer
 from .document import MAX_ID
@@ -28,6 +29,8 @@ from .native import add_tokens
 from .pieces import PieceModel
 from .specials import Added, Declared
 from .tokenizer import Tokenizer
+
+BYTES_SIZE = len(SPECIALS) + 256 + SENTINELS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +118,12 @@ def planned(
         raise UsageError(f"vocab_size {size} is more than the {MAX_ID} ids that a tokenizer may have")
     if min_count < 1:
         raise UsageError(f"min_count {min_count} is less than 1")
-    if unused and worn.name != "bert":
-        raise UsageError(f"{worn.name} has no unused places", remedy="leave unused out")
+    if min_count > 1 and worn.dialect is not None:
+        raise UsageError(f"{chosen} of {worn.name} has no floor under counts", remedy="leave min_count out")
+    if unused < 0 or (unused and worn.name != "bert"):
+        raise UsageError(f"{worn.name} has no {unused} unused places", remedy="leave unused out")
+    if chosen == "bytes" and (lower or strip_accents or extra or size not in (0, BYTES_SIZE)):
+        raise UsageError(f"bytes are {BYTES_SIZE} ids, and no text is changed", remedy="give nothing else")
     words = [token for token in extra if not token.strip() or token.isalnum()]
     if words:
         raise UsageError(f"special token {words[0]!r} is a word of the text", remedy="put it in brackets")
