@@ -234,3 +234,14 @@ def test_tokens_in_order_need_no_sorting_and_tokens_with_holes_are_sorted() -> N
     assert compact([[1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]]) is None
     holes = compact([[1, 0, 1, 1], [1, 1, 1, 0]])
     assert holes is not None and holes.tolist() == [[0, 2, 3, 1], [0, 1, 2, 3]]
+
+
+@pytest.mark.mechanism("A10")
+def test_texts_laid_end_to_end_have_their_own_global_tokens() -> None:
+    model, lengths = longformer("question_answering"), (30, 30, 170)
+    texts = [words(1, length, seed=length + number) for number, length in enumerate(lengths)]
+    for number, ids in enumerate(texts):
+        ids[0, [3 + number, 4 + number, -1]] = 2
+    together = model(torch.cat(texts, 1), lengths=lengths).logits.split(list(lengths), 1)
+    for ids, logits in zip(texts, together, strict=True):
+        assert gap(logits, model(ids).logits) < 1e-12
