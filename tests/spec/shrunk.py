@@ -41,6 +41,8 @@ def _input(source: TokenInput | PatchInput | MelInput) -> dict[str, object]:
         return values | {"mels": BANDS}
     if source.pad_id is not None:
         values["pad_id"] = min(source.pad_id, 5)
+    if isinstance(source.start_id, int):
+        values["start_id"] = min(source.start_id, 5)
     if source.rank:
         values["rank"] = 16
     if source.scale:
