@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -134,6 +136,17 @@ def test_what_grows_beyond_a_file_of_its_size_is_stopped(tmp_path: Path) -> None
     with pytest.raises(DamagedFile):
         from_pickle(source, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_the_process_that_reads_has_no_network_where_the_system_lets_it_give_that_up() -> None:
+    program = (
+        "import sys, socket, errno; sys.path.insert(0, sys.argv[1]); import unpickle; unpickle.limit(0)\n"
+        "print(errno.errorcode.get(socket.socket().connect_ex(('127.0.0.1', 9))))"
+    )
+    allowed = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+    command = [sys.executable, "-I", "-c", program, str(Path(unpickle.__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("ENETUNREACH" if allowed else "ECONNREFUSED")
 
 
 def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path) -> None:
