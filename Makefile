@@ -59,7 +59,8 @@ lint: $(DEV) ## style, format and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-docs: $(DOCS) ## the documentation, into docs/_build/html
+docs: $(DOCS) ## the documentation and its picture, into docs/_build/html
+	@$(BIN)/python docs/picture.py >/dev/null
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from variorum import builder, checkpoint, hub
 from variorum.family.reference import architecture
 from variorum.inference import chat, encode, generate
+from variorum.inference.sampling import Sampling
 from variorum.model import Model as Core
 from variorum.spec import rules
 from variorum.spec.model import Model as Spec
@@ -21,21 +22,27 @@ class Model(Core):
 
     def generate(
         self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, max_new_tokens: int = 20,
-        language: str | None = None,
+        language: str | None = None, stop: Sequence[str] = (), **choice: Any,
     ) -> str | list[str] | list[list[int]]:  # fmt: skip
-        """Continue one text, several, or lists of ids, greedily; the answer has the prompt's form.
+        """Continue one text, several, or lists of ids; the answer has the prompt's form.
 
-        ``language`` is the token of the language to write in, for models that write several ("de_DE").
+        Args:
+            prompt: what to continue, or to answer.
+            max_new_tokens: at most so many.
+            language: the token of the language to write in, for models that write several ("de_DE").
+            stop: texts end before the first of these that they hold.
+            choice: fields of :class:`~variorum.inference.sampling.Sampling`, such as ``temperature=0.8, top_p=0.9``;
+                without them each token is the likeliest.
 
         Raises:
-            UsageError: the model cannot write, or not in that language.
+            UsageError: the model cannot write, or not in that language; or a value that makes no choice.
         """
-        given: dict[str, Any] = {"max_new_tokens": max_new_tokens}
+        given: dict[str, Any] = {"max_new_tokens": max_new_tokens, "sampling": Sampling(**choice)}
         if isinstance(prompt, str):
-            return generate.write(self, [prompt], language=language, **given)[0].text
+            return generate.write(self, [prompt], language=language, stop=stop, **given)[0].text
         if prompt and isinstance(prompt[0], str):
             texts = cast("Sequence[str]", prompt)
-            return [one.text for one in generate.write(self, texts, language=language, **given)]
+            return [one.text for one in generate.write(self, texts, language=language, stop=stop, **given)]
         rows, ends = cast("Sequence[Sequence[int]]", prompt), generate.end_ids(self)
         generate.require_decoder(self)
         fixed = generate.forced(self, language)

@@ -103,3 +103,22 @@ def test_what_makes_no_sense_is_refused(made: Callable[[str], Path], refuse: Cal
     assert "0 new tokens are none" in refuse("generate", str(made("gpt2")), "a", "--max-new-tokens", "0", code=2)
     assert "at least one token" in refuse("generate", str(made("gpt2")), "", code=2)
     assert "longer than the 48" in refuse("generate", str(made("gpt2")), "law " * 80, code=2)
+
+
+@pytest.mark.mechanism("G1")
+def test_chance_repeats_itself_under_a_seed_and_a_text_ends_before_a_stop(
+    made: Callable[[str], Path], refuse: Callable[..., str]
+) -> None:
+    def said(*words: str) -> str:
+        done = run("generate", str(made("gpt2")), PROMPTS[0], "--max-new-tokens", "12", "--format", "json", *words)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["text"])
+
+    drawn = ("--temperature", "1.5", "--top-k", "50", "--seed", "3")
+    once = said(*drawn)
+    assert said(*drawn) == once
+    assert once != said()
+    assert said(*drawn[:-1], "4") != once
+    stop = once[3:6]
+    assert said(*drawn, "--stop", stop) == once[: once.index(stop)]
+    assert "top_p is 1.5" in refuse("generate", str(made("gpt2")), PROMPTS[0], "--top-p", "1.5", code=2)

@@ -7,20 +7,22 @@ from typing import Any
 
 from variorum.errors import UsageError
 from variorum.inference.encode import SPARE, tokenizer_of
-from variorum.inference.generate import Text, end_ids, generate, require_decoder
+from variorum.inference.generate import Text, end_ids, generate, require_decoder, stopped
+from variorum.inference.sampling import GREEDY, Sampling
 from variorum.model import Model
 from variorum.text.chat import Message, chat_ids
 
 
 def answer(
     model: Model, messages: Sequence[Message], *, max_new_tokens: int = 256, allow_special_text: bool = False,
-    **variables: Any,
+    sampling: Sampling = GREEDY, stop: Sequence[str] = (), **variables: Any,
 ) -> Text:  # fmt: skip
     """The model's turn after ``messages``; ``prompt`` is the last message.
 
     Args:
         messages: turns in order, each with ``role`` and ``content``.
         max_new_tokens: at most so many, the end token included.
+        sampling: how each token is chosen. stop: the turn ends before the first of these.
         allow_special_text: let special tokens spelt out in a message be such; otherwise they are text.
         variables: what the template reads besides, such as ``tools``.
 
@@ -33,8 +35,15 @@ def answer(
         raise UsageError(f"{model.spec.name} answers texts, not conversations", remedy="leave out chat")
     tokenizer = tokenizer_of(model)
     prompt = chat_ids(tokenizer, messages, allow_special_text=allow_special_text, **variables)
-    [found] = generate(model, [prompt], max_new_tokens=max_new_tokens, end_ids=end_ids(model))
-    known = [id for id in found.ids if id < tokenizer.vocab_size]
+
+    def said(ids: Sequence[int]) -> str:
+        return str(tokenizer.decode([id for id in ids if id < tokenizer.vocab_size]))
+
+    [found] = generate(
+        model, [prompt], max_new_tokens=max_new_tokens, end_ids=end_ids(model), sampling=sampling,
+        ended=lambda _, ids: stopped(said(ids), stop) is not None,
+    )  # fmt: skip
+    text = said(found.ids)
     names = [tokenizer.id_to_token(id) if id < tokenizer.vocab_size else SPARE for id in found.ids]
     last = str(messages[-1].get("content", ""))
-    return Text(last, tokenizer.decode(known), found.ids, names, found.log_probabilities, found.stopped)
+    return Text(last, text[: stopped(text, stop)], found.ids, names, found.log_probabilities, found.stopped)

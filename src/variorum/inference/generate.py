@@ -1,9 +1,9 @@
-"""Writing left to right: greedy, over a cache, one text or many of different lengths."""
+"""Writing left to right over a cache, one text or many of different lengths."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from variorum.attention.cache import Cache
 from variorum.errors import UsageError
 from variorum.inference.encode import SPARE, longest_input, tokenizer_of
+from variorum.inference.sampling import GREEDY, Sampling
 from variorum.model import Model
 from variorum.spec.model import Model as Spec
 
@@ -137,7 +138,8 @@ def forced(model: Model, language: str | None = None) -> Forced:
 
 
 def write(
-    model: Model, texts: Sequence[str], *, max_new_tokens: int = 20, language: str | None = None
+    model: Model, texts: Sequence[str], *, max_new_tokens: int = 20, language: str | None = None,
+    sampling: Sampling = GREEDY, stop: Sequence[str] = (),
 ) -> list[Text]:  # fmt: skip
     """What the model writes after each text (an encoder-decoder: in answer to it).
 
@@ -146,6 +148,8 @@ def write(
         texts: what to continue, or to answer.
         max_new_tokens: at most so many.
         language: the token of the language to write in, such as "de_DE"; see :func:`forced`.
+        sampling: how each token is chosen.
+        stop: a row ends before the first of these that it writes.
 
     Raises:
         UsageError: see :func:`generate` and :func:`forced`; or a model without a tokenizer.
@@ -154,12 +158,20 @@ def write(
     tokenizer = tokenizer_of(model)
     prompts = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     fixed = forced(model, language)
-    found = generate(model, prompts, max_new_tokens=max_new_tokens, end_ids=end_ids(model), fixed=fixed)
+    begun = prompts if model.spec.architecture.encoder is None else [[] for _ in prompts]
+
+    def ended(row: int, ids: Sequence[int]) -> bool:
+        return bool(stop) and stopped(continuation(tokenizer, begun[row], ids), stop) is not None
+
+    found = generate(
+        model, prompts, max_new_tokens=max_new_tokens, end_ids=end_ids(model), fixed=fixed, sampling=sampling,
+        ended=ended,
+    )  # fmt: skip
     rows = []
-    for text, prompt, one in zip(texts, prompts, found, strict=True):
+    for text, before, one in zip(texts, begun, found, strict=True):
         names = [tokenizer.id_to_token(i) if i < tokenizer.vocab_size else SPARE for i in one.ids]
-        begun = prompt if model.spec.architecture.encoder is None else []
-        added = continuation(tokenizer, begun, one.ids)
+        added = continuation(tokenizer, before, one.ids)
+        added = added[: stopped(added, stop)]
         rows.append(Text(text, added, one.ids, names, one.log_probabilities, one.stopped))
     return rows
 
@@ -175,12 +187,18 @@ def continuation(tokenizer: Any, prompt: Sequence[int], new: Sequence[int]) -> s
     return str(whole[len(before) :] if whole.startswith(before) else tokenizer.decode(known))
 
 
+def stopped(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first of ``stop`` begins in ``text``."""
+    return min((at for one in stop if one and (at := text.find(one)) >= 0), default=None)
+
+
 @torch.no_grad()
 def generate(
     model: Model, prompts: Sequence[Sequence[int]], *, max_new_tokens: int = 20, end_ids: Sequence[int] = (),
-    use_cache: bool = True, fixed: Forced = CHOSEN,
+    use_cache: bool = True, fixed: Forced = CHOSEN, sampling: Sampling = GREEDY,
+    ended: Callable[[int, Sequence[int]], bool] | None = None,
 ) -> list[Written]:  # fmt: skip
-    """The most likely continuation of each prompt, token by token; ties go to the lowest id.
+    """The continuation of each prompt, token by token; each row as if it were alone.
 
     Args:
         prompts: B lists of ids (an encoder-decoder's source texts).
@@ -189,6 +207,8 @@ def generate(
         use_cache: False recomputes everything each step, with the same result (a model with a memory and no window
             then sees also what is older than its memory).
         fixed: ids that are not chosen.
+        sampling: how each token is chosen; by default the likeliest, the lowest id on ties.
+        ended: asked with the number of a row and what it has written, and ends it where true.
 
     Raises:
         UsageError: see :func:`require_decoder`; a prompt without tokens; or more tokens than the model takes.
@@ -200,12 +220,21 @@ def generate(
     ends = frozenset(end_ids)
     rows: list[list[tuple[int, float]]] = [[] for _ in prompts]
     done = [False] * len(prompts)
+    generators, plain = sampling.generators(len(prompts)), sampling == GREEDY
+    before = prompts if model.spec.architecture.encoder is None else [[] for _ in prompts]
     stepper = _steps(model, prompts, use_cache=use_cache, start=fixed.start)
     chosen: Tensor | None = None
     for step in range(max_new_tokens):
         logits = next(stepper) if chosen is None else stepper.send(chosen)
-        scores = logits.float().log_softmax(-1)
-        chosen = scores.argmax(-1)
+        logits = logits.float()
+        scores = logits.log_softmax(-1)
+        if not plain:
+            written = [[token for token, _ in row] for row in rows]
+            logits = torch.stack([
+                sampling.penalised(row, old, new, sorted(ends))
+                for row, old, new in zip(logits, before, written, strict=True)
+            ])  # fmt: skip
+        chosen = sampling.choose(logits, generators)
         if step == 0 and fixed.first is not None:
             chosen = torch.full_like(chosen, fixed.first)
         elif step == max_new_tokens - 1 and fixed.last is not None:
@@ -213,7 +242,7 @@ def generate(
         for row, token in enumerate(chosen.tolist()):
             if not done[row]:
                 rows[row].append((token, float(scores[row, token])))
-                done[row] = token in ends
+                done[row] = token in ends or (ended is not None and ended(row, [t for t, _ in rows[row]]))
         if all(done):
             break
     return [Written([t for t, _ in row], [p for _, p in row], end) for row, end in zip(rows, done, strict=True)]
