@@ -158,7 +158,7 @@ def test_each_claim_that_the_bytes_do_not_bear_out_is_refused(tmp_path: Path, wh
 def test_an_architecture_that_is_not_known_is_named_with_those_that_are(tmp_path: Path) -> None:
     name = b"starcoder"
     body = key("general.architecture", 8, struct.pack("<Q", len(name)) + name)
-    with pytest.raises(NotFound, match=r"'starcoder' is not known; known: llama, gemma"):
+    with pytest.raises(NotFound, match=r"'starcoder' is not known; known: llama, qwen2, qwen3, gemma"):
         variorum.load(written(tmp_path / "model.gguf", keys=1, body=body))
 
 
