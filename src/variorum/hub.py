@@ -1,9 +1,9 @@
 """Where a model lies on this disk: the reference a user gives, resolved through the Hugging Face cache.
 
 A reference is a spec's name (its published repository), a directory, a ``.gguf`` file, or ``org/name[@revision]``, in
-that order of meaning. Fetching takes what a model is made of (safetensors, JSON, tokenizer files) and nothing that could run: no
-pickle, no code; files are checked against the hashes that the Hub publishes. Reading a model is not done here, and
-torch is not needed.
+that order of meaning. Fetching takes what a model is made of (safetensors, JSON, tokenizer files) and nothing that
+could run: no pickle, no code; files are checked against the hashes that the Hub publishes. Reading a model is not done
+here, and torch is not needed.
 """
 
 from __future__ import annotations

@@ -8,12 +8,14 @@ row each; their lines are counted apart. Code that other models use too is not t
 from __future__ import annotations
 
 import ast
+import statistics
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import variorum.family
+from variorum.family import find
 
 LIMIT = 20
 FAMILY = Path(variorum.family.__file__).parent
@@ -35,25 +37,55 @@ class Cost:
         return self.spec + self.names
 
 
-#: name, ancestor, file of the spec, its objects, file of the names, theirs
+#: Those that the promise names one by one.
+NAMED = ("roberta", "mistral")
+#: Models that need no part which their ancestor had not: the file of the spec and its object, the file of the names and
+#: theirs, where they are not published as their ancestor is.
 MODELS = (
-    ("roberta", "bert", "bert.py", "ROBERTA", "names/bert.py", "ROBERTA_NAMES"),
-    ("mistral", "llama", "gpt.py", "MISTRAL", "names/llama.py", "MISTRAL_NAMES"),
+    ("roberta", "bert.py", "ROBERTA", "bert.py", "ROBERTA_NAMES"),
+    ("xlm-roberta", "bert.py", "XLM_ROBERTA", "bert.py", "XLM_ROBERTA_NAMES"),
+    ("distilbert", "bert.py", "DISTILBERT", "bert.py", "DISTILBERT_NAMES"),
+    ("muril", "bert.py", "MURIL", "", ""),
+    ("minilm", "sentence.py", "MINILM", "", ""),
+    ("e5", "sentence.py", "E5", "", ""),
+    ("bge", "sentence.py", "BGE", "", ""),
+    ("gpt-3", "gpt.py", "GPT3", "", ""),
+    ("llama-2", "gpt.py", "LLAMA2", "", ""),
+    ("llama-3", "gpt.py", "LLAMA3", "", ""),
+    ("smollm2", "gpt.py", "SMOLLM2", "", ""),
+    ("mistral", "gpt.py", "MISTRAL", "llama.py", "MISTRAL_NAMES"),
+    ("gemma", "gemma.py", "GEMMA", "gemma.py", "GEMMA_NAMES"),
+    ("qwen2", "qwen.py", "QWEN2", "qwen.py", "QWEN2_NAMES"),
+    ("qwen2.5", "qwen.py", "QWEN25", "", ""),
+    ("qwen3", "qwen.py", "QWEN3", "qwen.py", "QWEN3_NAMES"),
+    ("qwen3-moe", "qwen.py", "QWEN3_MOE", "qwen.py", "QWEN3_MOE_NAMES"),
+    ("pythia", "neox.py", "PYTHIA", "", ""),
+    ("falcon-grouped", "falcon.py", "FALCON_GROUPED", "", ""),
+    ("palm", "palm.py", "PALM", "", ""),
+    ("t5-v1_1", "t5.py", "T5_V1_1", "", ""),
+    ("flan-t5", "t5.py", "FLAN_T5", "", ""),
+    ("mt5", "t5.py", "MT5", "t5.py", "MT5_NAMES"),
+    ("byt5", "t5.py", "BYT5", "", ""),
+    ("mbart", "bart.py", "MBART", "bart.py", "MBART_NAMES"),
+    ("pegasus", "bart.py", "PEGASUS", "bart.py", "PEGASUS_NAMES"),
 )
 
 
 def costs() -> list[Cost]:
-    """The models that the promise names."""
+    """Every model of the table, given its ancestor."""
     return [
-        cost(name, given, (FAMILY / spec).read_text(), model, (FAMILY / names).read_text(), dialect)
-        for name, given, spec, model, names, dialect in MODELS
-    ]
+        cost(
+            name, find(name).lineage[-2].name, (FAMILY / spec).read_text("utf-8"), model,
+            (FAMILY / "names" / names).read_text("utf-8") if names else "", dialect,
+        )
+        for name, spec, model, names, dialect in MODELS
+    ]  # fmt: skip
 
 
-def cost(name: str, given: str, spec: str, model: str, names: str, dialect: str) -> Cost:
+def cost(name: str, given: str, spec: str, model: str, names: str = "", dialect: str = "") -> Cost:
     """Count ``model`` in the source ``spec`` and ``dialect`` in the source ``names``."""
     mine, data = _owned(spec, model)
-    theirs, more = _owned(names, dialect)
+    theirs, more = _owned(names, dialect) if names else (set(), set())
     return Cost(name=name, given=given, spec=len(mine), names=len(theirs), sizes=len(data) + len(more))
 
 
@@ -114,14 +146,17 @@ def _lines(lines: list[str], nodes: Iterable[ast.stmt | ast.expr]) -> set[int]:
 
 
 def main() -> int:
-    """Print the table; fail where a model costs more than the promise."""
-    print(f"{'model':9} {'given':6} {'spec':>5} {'names':>6} {'total':>6}   sizes (data)")
+    """Print the table; fail where a named model, or the median of all, costs more than the promise."""
+    print(f"{'model':15} {'given':12} {'spec':>5} {'names':>6} {'total':>6}   sizes (data)")
     found = costs()
     for one in found:
-        print(f"{one.name:9} {one.given:6} {one.spec:5} {one.names:6} {one.total:6}   {one.sizes}")
-    over = [one for one in found if one.total > LIMIT]
-    for one in over:
-        print(f"{one.name} costs {one.total} lines, more than {LIMIT}", file=sys.stderr)
+        print(f"{one.name:15} {one.given:12} {one.spec:5} {one.names:6} {one.total:6}   {one.sizes}")
+    middle = statistics.median(one.total for one in found)
+    print(f"median of {len(found)}: {middle:g}")
+    over = [f"{one.name} costs {one.total}" for one in found if one.name in NAMED and one.total > LIMIT]
+    over += [f"the median is {middle:g}"] if middle > LIMIT else []
+    for line in over:
+        print(f"{line} lines, more than {LIMIT}", file=sys.stderr)
     return min(len(over), 1)
 
 

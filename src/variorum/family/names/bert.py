@@ -58,10 +58,21 @@ LABELLED = tuple(f"architecture.heads.{name}" for name in (
 
 
 def bert_values(config: Mapping[str, Any], model: Model) -> dict[str, object]:
-    """What BERT and its like compute from the rest: the width of a head, and dropout before the classifiers."""
-    rate = config.get("classifier_dropout")
-    rate = model.architecture.main.block.dropout if rate is None else rate
-    return head_dim(config, model) | {f"{head}.dropout": rate for head in LABELLED}
+    """What BERT and its like compute from the rest: the width of a head, dropout before the classifiers, and where
+    positions begin that count ids.
+
+    A classifier with a layer of its own in the pooler's place drops on both sides of it, and the choice between texts,
+    which reads the pooler, as a block does.
+    """
+    arch = model.architecture
+    rate, own = config.get("classifier_dropout"), arch.main.block.dropout
+    rate = own if rate is None else rate
+    values = head_dim(config, model) | {f"{head}.dropout": rate for head in LABELLED}
+    if getattr(arch.heads.get("sequence_classification"), "transform", None) is not None:
+        values |= {f"{LABELLED[0]}.transform_dropout": rate, f"{LABELLED[2]}.dropout": own}
+    if getattr(arch.main.input.positions, "count", "mask") == "ids":
+        values[f"{E}.input.positions.offset"] = config["pad_token_id"] + 1
+    return values
 
 
 def bert_config(model: Model) -> dict[str, object]:
@@ -153,19 +164,9 @@ BERT_NAMES = Dialect(
 )
 
 
-def _roberta(config: Mapping[str, Any], model: Model) -> dict[str, object]:
-    found = bert_values(config, model)
-    return found | {
-        f"{E}.input.positions.offset": config["pad_token_id"] + 1,
-        f"{LABELLED[0]}.transform_dropout": found[f"{LABELLED[0]}.dropout"],
-        f"{LABELLED[2]}.dropout": model.architecture.main.block.dropout,
-    }
-
-
 ROBERTA_NAMES = BERT_NAMES.but(model_type="roberta", base=ROBERTA, prefix="roberta.", classes=classes("Roberta"),
     duplicates=copies("lm_head.decoder"),
     heads=(*masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), *DENSE_CLASSIFIER),
-    read=_roberta,
 )  # fmt: skip
 XLM_ROBERTA_NAMES = ROBERTA_NAMES.but(model_type="xlm-roberta", base=XLM_ROBERTA, classes=classes("XLMRoberta"))
 
@@ -270,9 +271,7 @@ DISTILBERT_NAMES = BERT_NAMES.but(
 def _electra(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     width = model.architecture.width
     rank = config.get("embedding_size", width)
-    found = bert_values(config, model)
-    return found | {
-        f"{LABELLED[0]}.transform_dropout": found[f"{LABELLED[0]}.dropout"],
+    return bert_values(config, model) | {
         f"{LABELLED[2]}.dropout": config.get("summary_last_dropout", 0.1),
         f"{E}.input.rank": None if rank == width else rank,
         f"{MLM}.transform.width": rank,
