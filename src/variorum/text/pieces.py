@@ -124,7 +124,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _without_cutting_out(data: bytes, ids: Collection[int], where: str) -> bytes:
     """The model with some of its USER_DEFINED pieces set to UNUSED (sentencepiece_model.proto, SentencePiece.Type)."""
-    out, place, id = bytearray(), 0, 0
+    out, place, id, ids = bytearray(), 0, 0, frozenset(ids)  # Gemma has 6,000 of 262,000
     try:
         while place < len(data):
             start = place
