@@ -77,10 +77,9 @@ def write(
     for name, value in model.state_dict().items():
         if (tied and name == "lm_head.weight") or name.endswith(skip or ("\0",)):
             continue
-        theirs = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        assert theirs is not None, name
-        kind = kind_of(theirs)
-        writer.add_tensor(theirs, gguf.quantize(_stored(name, value, config, arch).numpy(), kind), raw_dtype=kind)
+        for theirs, whole in _renamed(names, name, value):
+            kind = kind_of(theirs)
+            writer.add_tensor(theirs, gguf.quantize(_stored(name, whole, config, arch).numpy(), kind), raw_dtype=kind)
     rope = getattr(config, "rope_parameters", None) or {}
     if rope.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config).numpy())
@@ -114,11 +113,29 @@ def _describe(writer: gguf.GGUFWriter, config: Any, arch: str) -> None:
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
+    if getattr(config, "num_local_experts", None):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     if getattr(config, "attn_logit_softcapping", None):
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
+
+
+def _renamed(names: gguf.TensorNameMap, name: str, value: Tensor) -> list[tuple[str, Tensor]]:
+    """A published tensor under its name in the file; the class keeps two projections of its experts in one."""
+    if ".experts." in name:
+        layer = f"blk.{name.split('.')[2]}"
+        if name.endswith("down_proj"):
+            return [(f"{layer}.ffn_down_exps.weight", value)]
+        gate, up = value.chunk(2, 1)
+        return [(f"{layer}.ffn_gate_exps.weight", gate), (f"{layer}.ffn_up_exps.weight", up)]
+    theirs = names.get_name(name, try_suffixes=(".weight", ".bias"))
+    if name.endswith("mlp.gate.weight"):
+        theirs = f"blk.{name.split('.')[2]}.ffn_gate_inp.weight"
+    assert theirs is not None, name
+    return [(theirs, value)]
 
 
 def _stored(name: str, value: Tensor, config: Any, arch: str) -> Tensor:
@@ -147,7 +164,8 @@ def exact_logits(directory: Path, kind: str, ids: Tensor, **given: Tensor) -> Te
     transformers.logging.disable_progress_bar()
     made = getattr(transformers, kind)
     with oracle.exact(watch=False):
-        model = made.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+        eager = {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if "Mixtral" in kind else {})
+        model = made.from_pretrained(directory, dtype=torch.float64, **eager).eval()
     with oracle.exact(), torch.no_grad():
         out = model(ids, **given)
     return out.logits if hasattr(out, "logits") else out.last_hidden_state  # type: ignore[no-any-return]
