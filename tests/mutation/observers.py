@@ -240,6 +240,8 @@ def holed(material: Material) -> Probe:
     ids[:, 4] = material.pad
     real = torch.ones_like(ids, dtype=torch.bool)
     batch = Batch(input_ids=ids, rows=real, pooled=material.pooled, choices=material.choices)
+    if material.mels:
+        batch = sensed(material, list(ids))
     if material.start is not None:
         written = ids.roll(1, 1)[:, : ids.shape[1] if material.echo else 11]
         batch = dataclasses.replace(batch, decoder_input_ids=written, rows=real[:, : written.shape[1]])
@@ -251,7 +253,7 @@ def looks(material: Material, probes: list[Probe]) -> Iterator[Probe]:
     kinds = ("right", "full", "left", "unsegmented", "two_stream", "cached", "cached_padded", "memory")
     by_kind = {probe.kind: probe for probe in probes}
     yield from (by_kind[kind] for kind in kinds if kind in by_kind)
-    if not material.pixels and not material.mels:
+    if not material.pixels:
         yield holed(material)
 
 

@@ -65,6 +65,8 @@ class Tiny:
     classes: Mapping[str | None, str] = dataclasses.field(default_factory=dict)
     segments: int = 0
     pools: str = "first"
+    #: Heads that look for the first real token where the others of the family take the first column.
+    finds_first: tuple[str, ...] = ()
     given_positions: bool = True
     #: How the oracle attends; "sdpa" where its eager path is wrong (Falcon's adds its linear biases twice).
     backend: str = "eager"
@@ -148,7 +150,7 @@ class Case:
             return PADDED_ANSWERS
         if kind == "left" and self.tiny.columns:
             return COUNTED
-        if pooled and kind == "left" and self.tiny.pools == "first":
+        if pooled and kind == "left" and self.tiny.pools == "first" and self.head not in self.tiny.finds_first:
             return FIRST_COLUMN
         if pooled and kind == "right" and self.tiny.pools == "last":
             return LAST_COLUMN

@@ -26,6 +26,7 @@ TINY = (
         system="modernbert",
         oracle="ModernBert",
         heads=(None, "masked_lm", *TASKS, "multiple_choice"),
+        finds_first=("multiple_choice",),
         config=MODERNBERT,
     ),
     Tiny(

@@ -27,6 +27,7 @@ TINY = (
         config={**TRANSFO_XL, "same_length": True},
         classes=CLASSES,
         given_positions=False,
+        pools="last real",
         extra={"sequence_classification": ()},
     ),
     Tiny(
