@@ -18,14 +18,18 @@ ROWS = Codec(lambda length: length + 2, lambda rows: rows - 2)
 START = Codec(lambda start: "last" if start is None else start, lambda start: None if start == "last" else start)
 
 
-def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
-    arch: Architecture = model.architecture
+def head_widths(arch: Architecture) -> dict[str, object]:
+    """Heads of every attention: the config names those of each stack, and cross-attention has the decoder's."""
     values: dict[str, object] = {}
     for path, stack in zip(ATTENTIONS, ("encoder", "decoder", "decoder"), strict=True):
         heads = arch.stacks[stack].block.attention.heads
         values |= {f"{path}.heads": heads, f"{path}.kv_heads": heads, f"{path}.head_dim": head_width(arch.width, heads)}
-    scaled = config.get("scale_embedding", False)
-    return values | dict.fromkeys(both("input.scale"), arch.width**0.5 if scaled else None)
+    return values
+
+
+def _read(config: Mapping[str, Any], model: Model) -> dict[str, object]:
+    arch, scaled = model.architecture, config.get("scale_embedding", False)
+    return head_widths(arch) | dict.fromkeys(both("input.scale"), arch.width**0.5 if scaled else None)
 
 
 def _write(model: Model) -> dict[str, object]:
@@ -34,7 +38,8 @@ def _write(model: Model) -> dict[str, object]:
     return {"scale_embedding": encoder.tokens.scale is not None, "is_encoder_decoder": True}
 
 
-def _stack(stack: str) -> tuple[Rule, ...]:
+def stack_rules(stack: str) -> tuple[Rule, ...]:
+    """The names of one stack below its input's table."""
     ours, disk = f"{stack}.layers.{{i}}", f"{stack}.layers.{{i}}"
     rules = []
     for part, theirs in (("attention", "self_attn"), ("cross", "encoder_attn"))[: 1 if stack == "encoder" else 2]:
@@ -52,7 +57,7 @@ def _stack(stack: str) -> tuple[Rule, ...]:
     )
 
 
-def _stacks(config: str, path: str) -> tuple[Key, ...]:
+def stack_keys(config: str, path: str) -> tuple[Key, ...]:
     """A key per stack, with the stack's name in it."""
     return tuple(Key(f"{stack}_{config}", (f"architecture.{stack}.{path}",)) for stack in STACKS)
 
@@ -60,9 +65,9 @@ def _stacks(config: str, path: str) -> tuple[Key, ...]:
 _SHARED = "encoder.input.table.weight"
 _KEYS = (
     Key("d_model", ("architecture.width",)),
-    *_stacks("layers", "depth"),
-    *_stacks("attention_heads", "block.attention.heads"),
-    *_stacks("ffn_dim", "block.feedforward.width"),
+    *stack_keys("layers", "depth"),
+    *stack_keys("attention_heads", "block.attention.heads"),
+    *stack_keys("ffn_dim", "block.feedforward.width"),
     Key("vocab_size", both("input.vocab")),
     Key("activation_function", both("block.feedforward.activation"), ACTIVATION),
     Key("dropout", (*both("block.dropout"), *both("input.dropout"))),
@@ -94,7 +99,7 @@ BART_NAMES = Dialect(
     base=BART,
     prefix="model.",
     keys=(*_KEYS, _LEARNED, *_CLASSIFIERS, Key("decoder_start_token_id", ("architecture.decoder.input.start_id",))),
-    rules=(same("shared", TABLE), *_stack("encoder"), *_stack("decoder")),
+    rules=(same("shared", TABLE), *stack_rules("encoder"), *stack_rules("decoder")),
     heads=(
         leading("final_logits_bias", "heads.seq2seq_lm.offset", 1),
         same("lm_head", "heads.seq2seq_lm.project"),
