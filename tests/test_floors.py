@@ -15,6 +15,7 @@ FLOORS = (
     ("errors",),
     ("spec",),
     ("family",),
+    ("kernels",),
     ("text", "parts", "audio", "hub"),
     ("attention",),
     ("model",),
