@@ -10,6 +10,16 @@ from torch import Tensor
 from variorum.parts.where import Where
 
 
+@dataclasses.dataclass(frozen=True)
+class CachePlan:
+    """What a writer keeps between calls. ``chunk``: a prompt is read so many tokens at a time (``None``: at once)."""
+
+    chunk: int | None = None
+
+
+PLAN = CachePlan()
+
+
 class Slots:
     """A growing pair of tensors [B, heads, T, channels] for one attention, written in place.
 
@@ -35,6 +45,11 @@ class Slots:
         if self._held is not None:
             fresh[:, :, : self.length] = self._held[which][:, :, : self.length]
         return fresh
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order."""
+        if self._held is not None:
+            self._held = self._held[0][rows], self._held[1][rows]
 
     @property
     def held(self) -> tuple[Tensor, Tensor] | None:
@@ -96,6 +111,24 @@ class Cache:
             self.positions = _joined(self.positions, new.k_positions)
         self.padded = self.padded or new.padded
         return dataclasses.replace(new, k_order=self.order, k_positions=self.positions, padded=self.padded, memo={})
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order; one row that stands for all stays."""
+        for slots in (*self.layers, *self.cross):
+            slots.select(rows)
+        for name in ("positions", "order", "encoded", "encoded_order", "vectors"):
+            value = getattr(self, name)
+            if value is not None and (len(value) > 1 or value.dim() == 3):
+                setattr(self, name, value[rows])
+
+    def drop(self, counts: Tensor) -> None:
+        """Forget the last ``counts`` [B] tokens of each row: their slots stay, and hold nothing."""
+        assert self.order is not None and self.positions is not None
+        last = self.order.amax(-1, keepdim=True) - counts[:, None]
+        forgotten = self.order > last
+        self.order = torch.where(forgotten, -1, self.order)
+        self.positions = torch.where(forgotten, -1, self.positions)
+        self.padded = True
 
 
 def _joined(old: Tensor, new: Tensor) -> Tensor:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from variorum.attention.cache import Cache
+from variorum.attention.cache import PLAN
 from variorum.errors import UsageError
 from variorum.inference.encode import SPARE, longest_input, tokenizer_of
 from variorum.inference.sampling import GREEDY, Sampling
+from variorum.inference.writer import begin
 from variorum.model import Model
 from variorum.spec.model import Model as Spec
 
@@ -222,11 +222,9 @@ def generate(
     done = [False] * len(prompts)
     generators, plain = sampling.generators(len(prompts)), sampling == GREEDY
     before = prompts if model.spec.architecture.encoder is None else [[] for _ in prompts]
-    stepper = _steps(model, prompts, use_cache=use_cache, start=fixed.start)
-    chosen: Tensor | None = None
+    writer = begin(model, prompts, PLAN if use_cache else None, start=fixed.start)
     for step in range(max_new_tokens):
-        logits = next(stepper) if chosen is None else stepper.send(chosen)
-        logits = logits.float()
+        logits = writer.logits.float()
         scores = logits.log_softmax(-1)
         if not plain:
             written = [[token for token, _ in row] for row in rows]
@@ -243,71 +241,7 @@ def generate(
             if not done[row]:
                 rows[row].append((token, float(scores[row, token])))
                 done[row] = token in ends or (ended is not None and ended(row, [t for t, _ in rows[row]]))
-        if all(done):
+        if all(done) or step == max_new_tokens - 1:
             break
+        writer.step(chosen[:, None])
     return [Written([t for t, _ in row], [p for _, p in row], end) for row, end in zip(rows, done, strict=True)]
-
-
-def _steps(
-    model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool, start: int | None
-) -> Generator[Tensor, Tensor, None]:
-    """Yields next-token logits [B, V]; is sent the chosen tokens [B]."""
-    device = next(model.parameters()).device
-    ids, mask = _padded(prompts, device)
-    writes = model.spec.architecture.encoder is not None
-    if any(len(prompt) == 0 for prompt in prompts):
-        raise UsageError("an empty prompt gives nothing to continue", remedy="give at least one token")
-    cache = Cache(model.spec.architecture.main.depth) if use_cache else None
-    if writes:
-        own = model.spec.architecture.main.tokens.start_id
-        first = start if start is not None else own
-        if not isinstance(first, int):
-            raise UsageError(f"{model.spec.name} has to be told what to start with", remedy="give its language's id")
-        written = torch.full((len(prompts), 1), first, device=device)
-        fresh = written
-        while True:
-            given = written if cache is None else fresh
-            out = model(ids, attention_mask=mask, decoder_input_ids=given, cache=cache, logits_to_keep=1)
-            fresh = (yield out.logits[:, -1])[:, None]
-            written = torch.cat((written, fresh), 1)
-    if use_cache and model.spec.architecture.main.memory:
-        yield from _remembering(model, prompts)
-    out = model(ids, attention_mask=mask, cache=cache, logits_to_keep=1)
-    while True:
-        fresh = (yield out.logits[:, -1])[:, None]
-        if cache is None:
-            ids = torch.cat((ids, fresh), 1)
-            mask = None if mask is None else torch.cat((mask, mask.new_ones(len(mask), 1)), 1)
-            out = model(ids, attention_mask=mask, logits_to_keep=1)
-        else:
-            out = model(fresh, cache=cache, logits_to_keep=1)
-
-
-def _remembering(model: Model, prompts: Sequence[Sequence[int]]) -> Generator[Tensor, Tensor, None]:
-    """The same with a memory of hidden states in the place of a cache: what is older than it is forgotten.
-
-    Prompts of one length run together, since padding would take room in the memory.
-    """
-    device = next(model.parameters()).device
-    rows = [[i for i, prompt in enumerate(prompts) if len(prompt) == n] for n in sorted({len(p) for p in prompts})]
-    fresh = [torch.tensor([list(prompts[i]) for i in group], device=device) for group in rows]
-    memories: list[list[Tensor] | None] = [None] * len(rows)
-    order = torch.tensor([i for group in rows for i in group], device=device).argsort()
-    while True:
-        last = []
-        for number, ids in enumerate(fresh):
-            out = model(ids, memory=memories[number], logits_to_keep=1)
-            memories[number] = out.memory
-            last.append(out.logits[:, -1])
-        chosen = yield torch.cat(last)[order]
-        fresh = [chosen[group][:, None] for group in rows]
-
-
-def _padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Prompts padded on the left, [B, T], and their mask; no mask when all are equally long."""
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], dtype=torch.long, device=device)
-    if all(len(p) == longest for p in prompts):
-        return ids, None
-    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=device)
-    return ids, mask
