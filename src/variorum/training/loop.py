@@ -1,26 +1,40 @@
-"""The training loop: draw, corrupt, score, step, report. One screen, no framework.
+"""The training loop: draw, corrupt, score, step, report. One screen, no framework; it writes no files.
 
-It returns a loss log and leaves the trained weights in the model. It writes no files.
+``Trainer`` is a run in memory. Its interface, which checkpoints and several processes build on::
+
+    trainer = Trainer(model, objective, pieces, settings, seed=0)   # compute=…, world=… where they are not the usual
+    record = trainer.advance()             # one optimiser step; the weights are untouched if it raises
+    trainer.step                           # steps done, the whole cursor: ``pieces`` is a pure function of it
+    trainer.networks                       # "model" and the objective's own networks, by name
+    trainer.state(); trainer.restore(...)  # everything a later process needs to go on bit for bit
+
+``world`` is this process's place among several that train one model: rank r takes micro-batches r, r + size, … of each
+step, counts and losses are summed over all, and gradients are expected to be *averaged* by whoever wrapped the model.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from variorum.errors import RunFailed
-from variorum.training.optimiser import Optimisation, adamw, set_rate
+from variorum.training.optimiser import Optimisation, clip, optimisers, set_rate
+from variorum.training.state import State, read_state, write_state
 from variorum.training.streams import CORRUPTION, DROPOUT, stream, stream_seed
 
 if TYPE_CHECKING:
     import torch
 
-    from variorum.objectives.base import Batch, Objective
+    from variorum.objectives.base import Batch, Corrupted, Objective
 
 PiecesOfStep = Callable[[int], "Sequence[Batch]"]
 """Step number to the micro-batches of that step; a pure function, so that any step can be drawn again."""
+MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +48,177 @@ class StepRecord:
     norm: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Where and how finely a step is computed.
+
+    Attributes:
+        device: where the networks are.
+        precision: of the products; weights and optimiser stay in float32.
+        recompute: keep only each layer's input and compute the rest again in the backward pass.
+    """
+
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    recompute: bool = False
+
+
+class World(Protocol):
+    """This process among those that train one model together."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def sum(self, value: float) -> float:
+        """``value`` added up over all processes, the same everywhere."""
+        ...
+
+
+class Alone:
+    """One process."""
+
+    rank, size = 0, 1
+
+    def sum(self, value: float) -> float:
+        return value
+
+
+HERE, ALONE = Compute(), Alone()
+
+
+class Trainer:
+    """A model in training: its networks, their optimisers, the stream of dropout, and the step it stands at.
+
+    Args:
+        model: trained in place.
+        pieces: step number → micro-batches; gradients are those of one batch holding all of them.
+        seed: names the streams of dropout and corruption; data order is inside ``pieces``.
+        compute: device, precision, recomputation.
+        world: the processes that share the work.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, objective: Objective, pieces: PiecesOfStep, settings: Optimisation, *, seed: int,
+        compute: Compute = HERE, world: World = ALONE,
+    ) -> None:  # fmt: skip
+        self.model, self.objective, self.pieces = model, objective, pieces
+        self.settings, self.seed, self.compute, self.world = settings, seed, compute, world
+        self.networks: Mapping[str, torch.nn.Module] = {MODEL: model, **second_networks(objective)}
+        self.named = dict(_trained(self.networks))
+        self.optimisers = optimisers(self.named, settings)
+        self.dropout = Dropout(stream_seed(seed, DROPOUT if world.rank == 0 else f"{DROPOUT}/{world.rank}"))
+        self.step = 0
+        if compute.recompute:
+            from variorum.training.recompute import recompute_layers
+
+            recompute_layers(self.networks.values())
+
+    def advance(self) -> StepRecord:
+        """Do one optimiser step.
+
+        Raises:
+            RunFailed: the loss or a gradient is not finite; the weights stay as they were before that step.
+        """
+        step = self.step
+        for network in self.networks.values():
+            network.train()
+        with self.dropout.running():
+            loss, targets = self._backward(step)
+        norm = clip(self.named.values(), self.settings.clip)
+        try:
+            _healthy(loss, norm, step)
+            rate = self.settings.rate * self.settings.factor(step)
+            for optimiser in self.optimisers:
+                set_rate(optimiser, rate)
+                optimiser.step()
+        finally:
+            for optimiser in self.optimisers:
+                optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+        return StepRecord(step=step, loss=loss, targets=targets, rate=rate, norm=norm)
+
+    def _backward(self, step: int) -> tuple[float, int]:
+        """Accumulate gradients of the mean over the targets of *all* pieces; returns that mean and the count."""
+        rank, size = self.world.rank, self.world.size
+        mine = [(i, piece) for i, piece in enumerate(self.pieces(step)) if i % size == rank]
+        examples = [self.objective.corrupt(piece, self._rng(step, i)) for i, piece in mine]
+        targets = int(self.world.sum(sum(int((example.targets >= 0).sum()) for example in examples)))
+        total = 0.0
+        for example in examples:
+            with self._precision():
+                part = self.objective.loss(self.model, on_device(example, self.compute.device))
+            (part.total / (max(1, targets) / size)).backward()
+            total += part.total.item()
+        return self.world.sum(total) / max(1, targets), targets
+
+    def _rng(self, step: int, piece: int) -> torch.Generator:
+        return stream(self.seed, f"{CORRUPTION}/{step}/{piece}")
+
+    def _precision(self) -> Any:
+        import torch
+
+        if self.compute.precision == "float32":
+            return nullcontext()
+        return torch.autocast(torch.device(self.compute.device).type, dtype=torch.bfloat16)
+
+    def state(self) -> State:
+        """Weights, optimiser, random streams and cursor; tensors are the live ones, not copies."""
+        return write_state(self.networks, self.named, self.optimisers, self.dropout.states, self.step)
+
+    def restore(self, state: State) -> None:
+        """Stand where ``state`` was taken.
+
+        Raises:
+            DamagedFile: it is of another model or optimiser.
+        """
+        self.step = read_state(state, self.networks, self.named, self.optimisers, self.dropout.states)
+
+
+class Dropout:
+    """The stream of dropout: torch's own generators, in this state while a step runs and the caller's otherwise."""
+
+    def __init__(self, seed: int) -> None:
+        import torch
+
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.states = dict(zip(_devices(), _states(), strict=True))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Draw from this stream; the caller's is put back at the end."""
+        before = _states()
+        _put(list(self.states.values()))
+        try:
+            yield
+        finally:
+            self.states.update(zip(_devices(), _states(), strict=True))
+            _put(before)
+
+
+def _devices() -> list[str]:
+    import torch
+
+    return ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+
+
+def _states() -> list[torch.Tensor]:
+    import torch
+
+    return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+
+
+def _put(states: Sequence[torch.Tensor]) -> None:
+    import torch
+
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state_all(list(states[1:]))
+
+
 def train(
     model: torch.nn.Module,
     objective: Objective,
@@ -44,50 +229,60 @@ def train(
     after_step: Callable[[StepRecord], None] | None = None,
     steps: int | None = None,
 ) -> list[StepRecord]:
-    """Train ``model`` in place.
+    """Train ``model`` in place, from the first step on.
 
     Args:
-        pieces: step number → micro-batches; gradients are those of one batch holding all of them.
-        seed: names the streams of dropout and corruption; data order is inside ``pieces``.
         after_step: called after every step, for progress and held-out scores.
         steps: stop early after this many steps (a measured start); the schedule still spans ``settings.steps``.
 
     Raises:
-        RunFailed: the loss or a gradient is not finite; the weights stay as they were before that step.
+        RunFailed: as :meth:`Trainer.advance`.
     """
-    import torch
-
-    optimiser = adamw(model, settings)
+    trainer = Trainer(model, objective, pieces, settings, seed=seed)
     log: list[StepRecord] = []
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, DROPOUT))
-        for step in range(settings.steps if steps is None else steps):
-            model.train()
-            loss, targets = _backward(model, objective, pieces(step), rng=stream(seed, f"{CORRUPTION}/{step}"))
-            norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
-            _healthy(loss, norm, step)
-            rate = settings.rate * settings.factor(step)
-            set_rate(optimiser, rate)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            log.append(StepRecord(step=step, loss=loss, targets=targets, rate=rate, norm=norm))
-            if after_step is not None:
-                after_step(log[-1])
+    for _ in range(settings.steps if steps is None else steps):
+        log.append(trainer.advance())
+        if after_step is not None:
+            after_step(log[-1])
     return log
 
 
-def _backward(
-    model: torch.nn.Module, objective: Objective, pieces: Sequence[Batch], *, rng: torch.Generator
-) -> tuple[float, int]:
-    """Accumulate gradients of the mean over the targets of *all* pieces; returns that mean and the count."""
-    examples = [objective.corrupt(piece, rng) for piece in pieces]
-    targets = sum(int((example.targets >= 0).sum()) for example in examples)
-    total = 0.0
-    for example in examples:
-        part = objective.loss(model, example)
-        (part.total / max(1, targets)).backward()
-        total += part.total.item()
-    return total / max(1, targets), targets
+def second_networks(objective: Objective) -> Mapping[str, torch.nn.Module]:
+    """The networks that an objective trains or asks beside the model, by name; most have none."""
+    networks: Callable[[], Mapping[str, torch.nn.Module]] = getattr(objective, "networks", dict)
+    return networks()
+
+
+def on_device(example: Corrupted, device: str) -> Corrupted:
+    """``example`` with its tensors on ``device``."""
+    import torch
+
+    if torch.device(device).type == "cpu":
+        return example
+    return _moved(example, device)
+
+
+def _moved(value: Any, device: str) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return {key: _moved(item, device) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: _moved(getattr(value, f.name), device) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    return value
+
+
+def _trained(networks: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    """Every parameter that learns, once, under ``network/name``."""
+    seen: set[int] = set()
+    named = ([(f"{key}/{name}", p) for name, p in network.named_parameters()] for key, network in networks.items())
+    for name, parameter in itertools.chain.from_iterable(named):
+        if parameter.requires_grad and id(parameter) not in seen:
+            seen.add(id(parameter))
+            yield name, parameter
 
 
 def _healthy(loss: float, norm: float, step: int) -> None:

@@ -1,4 +1,4 @@
-"""AdamW, its parameter groups, and the learning-rate schedules.
+"""The optimisers, their parameter groups, and the learning-rate schedules; all optimisers are torch's own.
 
 Weight decay acts on matrices only: norms, biases and other vectors are left alone, as in the released
 code of GPT-2's and LLaMA's reproductions. Tied parameters are stepped once.
@@ -7,15 +7,17 @@ code of GPT-2's and LLaMA's reproductions. Tied parameters are stepped once.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
 
-Decay = Literal["linear", "cosine", "constant"]
+Decay = Literal["linear", "cosine", "constant", "inverse_sqrt", "trapezoid"]
+Kind = Literal["adamw", "adafactor", "muon"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,9 @@ class Optimisation:
         decay: shape of the fall after the warm-up.
         floor: share of the peak at which the fall ends.
         clip: largest global gradient norm.
+        kind: AdamW (fused), Adafactor (factored second moments), or Muon for the matrices inside layers and AdamW for
+            tables, heads and vectors.
+        cooldown: share of the steps over which a trapezoid falls.
     """
 
     steps: int
@@ -40,6 +45,8 @@ class Optimisation:
     eps: float = 1e-8
     weight_decay: float = 0.1
     clip: float = 1.0
+    kind: Kind = "adamw"
+    cooldown: float = 0.2
 
     def __post_init__(self) -> None:
         if self.steps < 1 or not 0 <= self.warmup < self.steps:
@@ -55,26 +62,69 @@ class Optimisation:
             return (step + 1) / (self.warmup + 1)
         if self.decay == "constant":
             return 1.0
+        if self.decay == "inverse_sqrt":
+            return math.sqrt((self.warmup + 1) / (step + 1))
         done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        shape = 1 - done if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-        return self.floor + (1 - self.floor) * shape
+        return self.floor + (1 - self.floor) * self._fall(done, step)
+
+    def _fall(self, done: float, step: int) -> float:
+        """From 1 to 0; ``done`` is the share of the steps after the warm-up that lies behind."""
+        if self.decay == "linear":
+            return 1 - done
+        if self.decay == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * done))
+        length = max(1, round(self.cooldown * self.steps))
+        fallen = max(0, step - (self.steps - length)) / length
+        return 1 - math.sqrt(fallen)  # Hägele et al. 2024, section 3: better than a straight line
+
+
+def optimisers(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> list[torch.optim.Optimizer]:
+    """The optimisers of ``settings`` on parameters by name, each shared one given once."""
+    import torch
+
+    if settings.kind == "adafactor":
+        return [torch.optim.Adafactor(_groups(named, settings), lr=settings.rate)]
+    if settings.kind == "adamw":
+        return [_adamw(named, settings)]
+    inner = {name: p for name, p in named.items() if p.ndim == 2 and ".layers." in name}
+    if not inner:
+        raise UsageError("there are no matrices inside layers for muon to step", remedy="use adamw")
+    muon = torch.optim.Muon(
+        inner.values(), lr=settings.rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return [muon, _adamw({name: p for name, p in named.items() if name not in inner}, settings)]
 
 
 def adamw(model: torch.nn.Module, settings: Optimisation) -> torch.optim.AdamW:
     """AdamW (fused) on the trainable parameters of ``model``, each shared one once."""
+    return _adamw({name: p for name, p in model.named_parameters() if p.requires_grad}, settings)
+
+
+def _adamw(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> torch.optim.AdamW:
     import torch
 
-    trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    groups = _groups(named, settings)
+    return torch.optim.AdamW(groups, lr=settings.rate, betas=settings.betas, eps=settings.eps, fused=True)
+
+
+def _groups(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> list[dict[str, Any]]:
+    matrices = [p for p in named.values() if p.ndim >= 2]
+    vectors = [p for p in named.values() if p.ndim < 2]
+    groups: list[dict[str, Any]] = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        [g for g in groups if g["params"]], lr=settings.rate, betas=settings.betas, eps=settings.eps, fused=True
-    )
+    return [group for group in groups if group["params"]]
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Give every parameter group the learning rate ``rate``."""
     for group in optimiser.param_groups:
         group["lr"] = rate
+
+
+def clip(parameters: Iterable[torch.nn.Parameter], limit: float) -> float:
+    """Scale all gradients so that their common norm is at most ``limit``; returns the norm before."""
+    import torch
+
+    return float(torch.nn.utils.clip_grad_norm_(list(parameters), limit))
