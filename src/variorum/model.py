@@ -28,6 +28,7 @@ from variorum.parts.heads import (
     build_head,
     first_real,
     head_loss,
+    kept,
 )
 from variorum.parts.recurrent import Recurrent
 from variorum.parts.spans import SpanHead
@@ -124,7 +125,7 @@ class Model(nn.Module):
         memory: list[Tensor] | None = None, decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
         output_hidden_states: bool = False, output_attentions: bool = False, output_routing: bool = False,
-        logits_to_keep: int = 0, lengths: Sequence[int] | None = None,
+        logits_to_keep: int | Tensor = 0, lengths: Sequence[int] | None = None, targets: Tensor | None = None,
     ) -> Output:  # fmt: skip
         """Run the model.
 
@@ -140,7 +141,11 @@ class Model(nn.Module):
             memory: the previous segment's ``Output.memory``, M states for each layer. ``attention_mask`` may be
                 [B, M + T] then, and say which of them are real.
             labels: targets; see :func:`~variorum.parts.heads.head_loss`.
-            logits_to_keep: score only the last so many positions (0: all); the vocabulary is wide.
+            logits_to_keep: score only the last so many positions (0: all), or those marked in [B, T], whose scores come
+                as [N, V]; the vocabulary is wide.
+            targets: for the first head, over a vocabulary: the token that each state is asked for, int64 [B, T] or
+                [B, P], -100 where nothing is asked. ``Output.loss`` is the *sum* of their losses, and no score of them
+                is kept. An encoder-decoder without decoder_input_ids reads them one step late.
             lengths: of texts laid end to end in one row without padding, [1, sum(lengths)]. States and scores of
                 tokens come back so; sequence heads give a row for each text.
             cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
@@ -163,7 +168,7 @@ class Model(nn.Module):
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
         if cache is not None and (arch.recurrent is not None or arch.main.memory):
             raise UsageError(f"{self.spec.name} remembers states, not keys", remedy="give memory in place of cache")
-        routed = output_routing or labels is not None
+        routed = output_routing or labels is not None or targets is not None
         trace = self._trace(output_hidden_states, output_attentions, routed)
         reading = Reading(
             data=read, vectors=inputs_embeds, mask=attention_mask, positions=position_ids, segments=token_type_ids,
@@ -192,7 +197,8 @@ class Model(nn.Module):
                 # Heads that read the decoder see the text itself, one step late.
                 writes = "seq2seq_lm" in self.head_names
                 mask = mask if writes else attention_mask
-                ids = shifted(arch.main.tokens, labels if writes else input_ids, mask)
+                written = labels if targets is None else targets
+                ids = shifted(arch.main.tokens, written if writes else input_ids, mask)
             routing, trace = trace.routing, self._trace(output_hidden_states, output_attentions, routed)
             trace.routing = routing
             x, new, _ = self._write(Reading(data=ids, mask=mask), trace, encoded=encoded, order=order, cache=cache)
@@ -201,7 +207,7 @@ class Model(nn.Module):
             cross_attentions=trace.cross_attentions, routing=trace.routing if output_routing else None,
             encoder_last_hidden_state=encoded if arch.decoder is not None else None,
         )  # fmt: skip
-        return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices)
+        return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices, targets)
 
     def _check_stream(self, reading: Reading, *, alone: bool) -> None:
         read = reading.data if reading.vectors is None else reading.vectors
@@ -226,8 +232,8 @@ class Model(nn.Module):
         raise UsageError(f"inputs measure {list(given.shape)}", remedy=f"give {takes}")
 
     def _scored(
-        self, out: Output, new: Where, trace: Trace, ids: Tensor | None, labels: Tensor | None, keep: int,
-        choices: int | None,
+        self, out: Output, new: Where, trace: Trace, ids: Tensor | None, labels: Tensor | None, keep: int | Tensor,
+        choices: int | None, targets: Tensor | None,
     ) -> Output:  # fmt: skip
         """``out`` with pooled vector, logits of every head, and the first head's loss."""
         x = out.last_hidden_state
@@ -240,7 +246,7 @@ class Model(nn.Module):
                 scores = head(rows, order if end is None else at_ends(ids, end, order), out.pooled)
                 out.logits_by_head[name] = scores.view(-1, choices) if name == "multiple_choice" else scores
             elif isinstance(head, TwoWayHead):
-                out.logits_by_head[name] = head(trace.top)[:, -keep:]
+                out.logits_by_head[name] = kept(head(trace.top), keep)
             elif isinstance(head, SpanHead):
                 out.logits_by_head[name], out.answers = head(x, new.q_order)
                 out.start_logits = out.logits_by_head[name]
@@ -252,19 +258,27 @@ class Model(nn.Module):
                     if new.lengths is None
                     else each(new, lambda near, text, head=head: head(text, near.q_order), x)
                 )
-                logits = logits[:, -keep:]
+                logits = kept(logits, keep)
                 out.logits_by_head[name] = logits.squeeze(-1) if name == "replaced_token" else logits
+            elif name == self.head_names[0] and targets is not None:
+                asked, states = targets != -100, self._enhanced(head, x, new, trace)
+                smoothing = self.spec.objective.label_smoothing if self.training else 0.0
+                assert isinstance(head, VocabularyHead | AdaptiveSoftmax)
+                out.loss = head.summed_loss(states[asked], targets[asked], smoothing)
             elif not (name == self.head_names[0] and labels is not None and isinstance(head, AdaptiveSoftmax)):
-                states = self._enhanced(head, x, new, trace)
-                out.logits_by_head[name] = head(states[:, -keep:] if keep else states)
+                out.logits_by_head[name] = head(kept(self._enhanced(head, x, new, trace), keep))
         if not self.head_names:
             return out
         main = self.head_names[0]
         out.logits = out.logits_by_head.get(main)
         if main == "question_answering" and out.logits is not None:
             out.start_logits, out.end_logits = out.logits.unbind(-1)
-        if labels is not None:
-            real = (new.q_order >= 0).expand(len(x), -1)
+        real = (new.q_order >= 0).expand(len(x), -1)
+        if targets is not None:
+            if out.loss is None:
+                raise UsageError(f"{main} scores no vocabulary", remedy="give labels in place of targets")
+            out.loss = out.loss + self._balance(trace, real) * (targets != -100).sum()
+        elif labels is not None:
             out.loss = self._loss(out, labels, real, new.q_order) + self._balance(trace, real)
         return out
 

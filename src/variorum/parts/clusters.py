@@ -61,7 +61,10 @@ class AdaptiveSoftmax(nn.Module):
     def loss(self, x: Tensor, labels: Tensor) -> Tensor:
         """The mean of -log P(label), states [N, D] and labels [N]; -100 is no target. Without any target it is 0."""
         targets = labels != -100
-        x, labels = x[targets], labels[targets]
+        return self.summed_loss(x[targets], labels[targets]) / targets.sum().clamp(min=1)
+
+    def summed_loss(self, x: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+        """The sum of -log P(label), states [N, D] and labels [N]; the rules allow no smoothing here."""
         first, chosen = self._first(x)
         total = -_picked(first, labels.clamp(max=self.begins[1] - 1))[labels < self.begins[1]].sum()
         for i in range(1, len(self.tables)):
@@ -69,7 +72,7 @@ class AdaptiveSoftmax(nn.Module):
             if bool(here.any()):
                 within = _picked(self._within(x[here], i), labels[here] - self.begins[i])
                 total = total - (within + chosen[here, i - 1]).sum()
-        return total / targets.sum().clamp(min=1)
+        return total
 
     def _first(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the frequent words, and of each other cluster as a whole."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
 from variorum.parts.clusters import AdaptiveSoftmax
+from variorum.parts.cross_entropy import Judging, linear_cross_entropy
 from variorum.parts.embeddings import learned_rows
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
@@ -98,14 +101,25 @@ class VocabularyHead(nn.Module):
             self.register_buffer("offset", torch.zeros(vocab))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.transform(x)
-        if self.spec.scale is not None:
-            x = x * self.spec.scale
-        logits = self.project(x)
+        logits = self.project(self._ready(x))
         if self.spec.offset:
             logits = logits + self.offset
         cap = self.spec.softcap
         return logits if cap is None else cap * (logits / cap).tanh()
+
+    def summed_loss(self, x: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """The summed cross-entropy of states [N, D] and targets [N], in nats; scores are never all there at once."""
+        weight, bias = self.project.weight, cast("Tensor | None", self.project.bias)
+        if self.spec.offset:
+            added = self.get_buffer("offset")
+            bias = added if bias is None else bias + added
+        judging = Judging(softcap=self.spec.softcap, smoothing=smoothing)
+        return linear_cross_entropy(self._ready(x), weight, bias, targets, judging)
+
+    def _ready(self, x: Tensor) -> Tensor:
+        """What the projection reads."""
+        x = self.transform(x)
+        return x if self.spec.scale is None else x * self.spec.scale
 
 
 class EnhancedMaskDecoder(VocabularyHead):
@@ -217,6 +231,11 @@ def _both_ways(logits: Tensor, labels: Tensor, real: Tensor | None) -> tuple[Ten
     following = labels[:, 1:].masked_fill(padded[:, :-1], -100)
     before = labels[:, :-1].masked_fill(padded[:, 1:], -100)
     return torch.cat((logits[:, :-1, 0], logits[:, 1:, 1]), 1), torch.cat((following, before), 1)
+
+
+def kept(x: Tensor, which: int | Tensor) -> Tensor:
+    """The last ``which`` positions of [B, T, …], all for 0; or those marked in bool [B, T], as [N, …]."""
+    return x[which] if isinstance(which, Tensor) else x[:, -which:]
 
 
 def build_head(head: spec.Head, width: int, vocab: int, words: TokenInput | None = None) -> nn.Module:
