@@ -66,6 +66,9 @@ FRESH: dict[type, Part] = {
     p.Disentangled: p.Disentangled(span=8),
     p.RecurrentRelative: p.RecurrentRelative(),
     r.Masking: r.Masking(),
+    r.Generator: r.Generator(),
+    r.Teacher: r.Teacher(),
+    r.Contrast: r.Contrast(),
 }
 #: Texts that stand before a text.
 PREFIXES = ("query", "passage")

@@ -20,6 +20,7 @@ from variorum.checkpoint.config import read_config
 from variorum.family.bilm import BILM
 from variorum.spec.heads import EmbeddingHead
 from variorum.spec.positions import NtkScaling, Sinusoidal
+from variorum.spec.recipe import Contrast
 
 HEADS, TWO_WAYS = "architecture.heads", "bidirectional_lm"
 #: A DeBERTa-v3 as its authors publish it holds these beside what the library's class holds.
@@ -41,7 +42,7 @@ def beside(case: Case, published: Subject, directory: Path) -> Iterator[tuple[Su
         spec = published.spec.set({place: NtkScaling(factor=4.0)})
         yield dataclasses.replace(published, name=f"{case.name} under NTK", spec=spec), (place,)
     if case.name == "bert/hidden":
-        yield _with_vectors(case, published), (f"{HEADS}.embedding",)
+        yield _with_vectors(case, published), (f"{HEADS}.embedding", "objective.contrast.")
     if case.name == "deberta-v3/masked_lm":
         whole = _released(published, directory / "released")
         yield dataclasses.replace(whole, name=f"{case.name} enhanced"), (f"{HEADS}.masked_lm",)
@@ -79,7 +80,7 @@ def _with_vectors(case: Case, plain: Subject) -> Subject:
     """A model that gives each text one vector."""
     material = dataclasses.replace(plain.material, pooled=True)
     probes = tuple(looks(material, [KINDS[kind](material) for kind in case.kinds]))
-    spec = plain.spec.set({f"{HEADS}.embedding": EmbeddingHead(take="mean")})
+    spec = plain.spec.set({f"{HEADS}.embedding": EmbeddingHead(take="mean"), "objective.contrast": Contrast()})
     return dataclasses.replace(
         plain, name="bert/embedding", spec=spec, heads=("embedding",), material=material, probes=probes
     )

@@ -72,6 +72,16 @@ BROKEN = [
     ("tie-shape", "gpt2", {"architecture.heads.causal_lm.tie": "encoder.input.table"}, "build"),
     ("pooler", "bert", {"architecture.pooler": None}, "build"),
     ("one-question", "bert", {"architecture.heads.multiple_choice.labels": 2}, "build"),
+    ("shares", "bert", {"objective.masking.rate": 1.5}, "build"),
+    ("shares", "bert", {"objective.masking.random": 0.3}, "build"),
+    ("shares", "t5", {"objective.masking.span": 0.5}, "build"),
+    ("shares", "bart", {"objective.permuted": -0.5}, "build"),
+    ("shares", "electra", {"objective.generator.width": 0.0}, "build"),
+    ("temperatures", "distilbert", {"objective.teacher.temperature": 0.0}, "build"),
+    ("reads-text", "vit", {}, "masked_lm"),
+    ("reads-text", "whisper", {}, "span_corruption"),
+    ("prefix", "bert", {}, "prefix_lm"),
+    ("prefix", "transformer-xl", {}, "prefix_lm"),
     ("one-state", "t5", {"architecture.heads.embedding": EmbeddingHead(take="mean")}, "build"),
     ("head-embedding", "bert", {}, "embedding"),
     ("head-answer-span", "bert", {}, "answer_span"),
@@ -167,6 +177,7 @@ FITS = [
     ("flan-t5", "text_to_text"), ("byt5", "span_corruption"),
     ("distilbert", "distillation"), ("modernbert", "masked_lm"), ("bert", "embed"),
     ("gpt2", "embed"), ("t5", "seq2seq_lm"), ("deberta-v3", "question_answering"), ("roberta", "contrastive"),
+    ("muril", "translation_lm"), ("llama", "prefix_lm"), ("t5", "prefix_lm"), ("whisper", "text_to_text"),
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ BART = TRANSFORMER.variant(
     cite="Lewis et al. 2019, arXiv:1910.13461",
     changes=[
         Change("objective", Objective(kind="infilling", masking=Masking(rate=0.3, mask=1.0, random=0.0, span=3.0),
-                                      label_smoothing=0.1), OBJECTIVE,
+                                      label_smoothing=0.1, permuted=1.0), OBJECTIVE,
                "one mask for a span of unknown length, sentences in another order", relieves="task-alignment"),
         Change(_POSITIONS[0], _LEARNED, POSITIONS, "learned, counted from 2 as in RoBERTa",
                also=also(_POSITIONS, _LEARNED)),
@@ -83,7 +83,8 @@ MBART = BART.variant(
         Change(_SCALES[0], 768**0.5, MECHANISM, "the table is scaled again", also=also(_SCALES, 768**0.5)),
         Change("architecture.decoder.input.start_id", "last", OBJECTIVE,
                "a text ends in its language, and the decoder starts with it"),
-        Change("objective.masking", Masking(rate=0.35, mask=1.0, random=0.0, span=3.5), OBJECTIVE, "longer spans"),
+        Change("objective.masking", Masking(rate=0.35, mask=1.0, random=0.0, span=3.5, unit="word"), OBJECTIVE,
+               "longer spans, of whole words"),
         Change("tokenizer", Tokenizer(kind="unigram"), TOKENIZER, "SentencePiece for 100 languages, and their codes",
                also=dict.fromkeys(_VOCABS, 250_027)),
         Change("recipe", Recipe(length=1024, steps=500_000, schedule="linear"), TRAINING, "25 languages"),

@@ -24,7 +24,7 @@ from variorum.spec.model import (
 )
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Learned
-from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
+from variorum.spec.recipe import Generator, Masking, Objective, Recipe, Teacher, Tokenizer
 
 NORM = LayerNorm(eps=1e-12)
 TABLE = "encoder.input.table"
@@ -112,7 +112,7 @@ MURIL = BERT.variant(
         Change("tokenizer", Tokenizer(kind="wordpiece"), TOKENIZER, "17 languages of India, their scripts and Latin",
                also={f"{E}.input.vocab": 197_285}),
         Change("objective.pair", None, OBJECTIVE, "pairs are translations and transliterations, in one text (TLM)",
-               relieves="useless-objective"),
+               relieves="useless-objective", also={"objective.kind": "translation_lm"}),
         Change("recipe", Recipe(batch=4096, length=512, steps=1_000_000), TRAINING, "rare languages sampled more"),
     ],
     weaknesses=("signal-density", "length-extrapolation", "parameter-bloat"),
@@ -176,7 +176,7 @@ DISTILBERT = BERT.variant(
                also={f"{H}.next_sentence": None, f"{H}.sequence_classification": DISTILLED,
                      f"{H}.multiple_choice": dataclasses.replace(DISTILLED, labels=1),
                      f"{H}.question_answering": TokenHead()}),
-        Change("objective", Objective(kind="distillation", masking=Masking()), OBJECTIVE,
+        Change("objective", Objective(kind="distillation", masking=Masking(), teacher=Teacher()), OBJECTIVE,
                "soft targets, masked LM and hidden-state cosine", relieves="signal-density"),
         Change("recipe", Recipe(batch=4000, length=512), TRAINING, "large batches, three and a half days on 8 GPUs"),
     ],
@@ -187,7 +187,7 @@ DISTILBERT = BERT.variant(
 
 _ELECTRA_RECIPES: dict[str, dict[str, object]] = {
     "small": {"recipe.batch": 128, "recipe.steps": 1_000_000, "recipe.learning_rate": 5e-4},
-    "base": {},
+    "base": {"objective.generator.width": 1 / 3},
     "large": {"recipe.batch": 2048, "recipe.steps": 1_750_000},
 }
 
@@ -206,7 +206,8 @@ ELECTRA = BERT.variant(
     "electra",
     cite="Clark et al. 2020, arXiv:2003.10555",
     changes=[
-        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), OBJECTIVE,
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0),
+                                      generator=Generator()), OBJECTIVE,
                "every token is a training signal, not 15 %", relieves="signal-density",
                also={"architecture.heads.next_sentence": None, "architecture.pooler": None,
                      "architecture.heads.replaced_token":

@@ -11,7 +11,7 @@ from variorum.spec.heads import EnhancedMaskDecoder, SequenceHead, TokenHead, Tr
 from variorum.spec.model import MECHANISM, OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.norms import LayerNorm
 from variorum.spec.positions import Disentangled
-from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
+from variorum.spec.recipe import Generator, Masking, Objective, Recipe, Tokenizer
 
 NORM = LayerNorm(eps=1e-7)
 STACK = "architecture.encoder"
@@ -77,7 +77,9 @@ DEBERTA_V3 = DEBERTA_V2.variant(
     "deberta-v3",
     cite="He et al. 2021, arXiv:2111.09543",
     changes=[
-        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0)), axis=OBJECTIVE,
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0),
+                                      generator=Generator(width=1.0, depth=0.5, embeddings="disentangled")),
+               axis=OBJECTIVE,
                why="every token is a training signal; embeddings shared without their gradients fighting",
                relieves="signal-density",
                also={"architecture.heads.replaced_token":

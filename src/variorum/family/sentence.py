@@ -5,11 +5,11 @@ from __future__ import annotations
 from variorum.family.bert import BERT, H, shape
 from variorum.spec.heads import EmbeddingHead
 from variorum.spec.model import COMPRESSION, OBJECTIVE, TOKENIZER, TRAINING, Change, Size
-from variorum.spec.recipe import Masking, Objective, Recipe
+from variorum.spec.recipe import Contrast, Masking, Objective, Recipe
 
 _SMALL, _BASE, _LARGE = (shape(*one, vocab=30_522) for one in ((384, 12, 12), (768, 12, 12), (1024, 24, 16)))
 _CONTRASTIVE = Change(
-    "objective", Objective(kind="contrastive"), OBJECTIVE,
+    "objective", Objective(kind="contrastive", contrast=Contrast()), OBJECTIVE,
     "texts that belong together are to lie together, away from the others of a batch",
     also={f"{H}.next_sentence": None},
 )  # fmt: skip

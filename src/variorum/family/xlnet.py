@@ -6,14 +6,16 @@ from variorum.family.bert import BERT, TABLE, shape
 from variorum.spec.heads import SequenceHead, SpanHead, TokenHead, Transform, VocabularyHead
 from variorum.spec.model import OBJECTIVE, POSITIONS, TOKENIZER, TRAINING, Change, Size
 from variorum.spec.positions import RecurrentRelative
-from variorum.spec.recipe import Objective, Recipe, Tokenizer
+from variorum.spec.recipe import Masking, Objective, Recipe, Tokenizer
 
 STACK = "architecture.encoder"
+#: One token in six is predicted, in runs of one to five, each from those before it in the order (released code).
+_LAST = Masking(rate=1 / 6, mask=1.0, random=0.0, span=3.0)
 XLNET = BERT.variant(
     "xlnet",
     cite="Yang et al. 2019, arXiv:1906.08237",
     changes=[
-        Change("objective", Objective(kind="permutation_lm"), axis=OBJECTIVE,
+        Change("objective", Objective(kind="permutation_lm", masking=_LAST), axis=OBJECTIVE,
                why="predicts in random order, so no artificial [MASK] and no independence between targets",
                relieves="task-alignment",
                also={f"{STACK}.input.query_vector": True, "architecture.heads.next_sentence": None,

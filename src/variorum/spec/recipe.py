@@ -26,28 +26,67 @@ class Tokenizer(Part):
 class Masking(Part):
     """Which tokens a masked objective hides: ``rate`` of them, split ``mask``/``random``/kept.
 
-    ``span`` is the mean length of a hidden run of tokens (``None``: each token is drawn alone). ``copies`` fixed masks
-    per text are made beforehand (static); ``None`` draws afresh each time (dynamic).
+    ``span`` is the mean length of a hidden run of units (``None``: each is drawn alone); a ``unit`` is a token, or all
+    tokens of a word. ``copies`` fixed masks per text are made beforehand (static); ``None`` draws afresh each time
+    (dynamic).
     """
 
     rate: float = seen(by="loss", default=0.15)
     mask: float = seen(by="loss", default=0.8)
     random: float = seen(by="loss", default=0.1)
     span: float | None = seen(by="loss", default=None)
+    unit: Literal["token", "word"] = seen(by="loss", default="token")
     copies: int | None = seen(by="none", default=None, because=_HISTORY)
+
+
+@part
+class Generator(Part):
+    """The masked model that proposes replacements, as shares of the model's ``width`` and ``depth`` (ELECTRA).
+
+    ``embeddings``: both read one table; each its own; or the model reads the generator's, which its own loss does not
+    move, plus a difference that it learns (DeBERTa-v3). ``weight`` is that of the model's loss beside the generator's.
+    """
+
+    width: float = seen(by="loss", default=0.25)
+    depth: float = seen(by="loss", default=1.0)
+    embeddings: Literal["shared", "separate", "disentangled"] = seen(by="loss", default="shared")
+    weight: float = seen(by="loss", default=50.0)
+
+
+@part
+class Teacher(Part):
+    """How a student imitates a larger model: ``soft`` · T²·KL of their words at temperature T, ``hard`` · the loss of
+    the true words, ``hidden`` · (1 - cosine) of their last states (DistilBERT)."""
+
+    temperature: float = seen(by="loss", default=2.0)
+    soft: float = seen(by="loss", default=5.0)
+    hard: float = seen(by="loss", default=2.0)
+    hidden: float = seen(by="loss", default=1.0)
+
+
+@part
+class Contrast(Part):
+    """How vectors are told apart: cosines over ``temperature``; a first text finds its second, or ``both`` ways."""
+
+    temperature: float = seen(by="loss", default=0.05)
+    ways: Literal["one", "both"] = seen(by="loss", default="one")
 
 
 @part
 class Objective(Part):
     """What the model is trained to do; ``pair`` is the sentence-pair task beside it.
 
-    ``label_smoothing`` of each target's probability is spread over the vocabulary in training.
+    ``label_smoothing`` of each target's probability is spread over the vocabulary in training. ``permuted`` is the
+    share of texts whose sentences are put in another order. ``generator``, ``teacher`` and ``contrast`` belong to
+    replaced tokens, distillation and contrastive training; where they are absent, these have their defaults.
     """
 
     kind: Literal[
         "masked_lm",
         "causal_lm",
+        "prefix_lm",
         "permutation_lm",
+        "translation_lm",
         "span_corruption",
         "replaced_token",
         "distillation",
@@ -61,6 +100,10 @@ class Objective(Part):
     masking: Masking | None = seen(by="loss", default=None)
     pair: Literal["next_sentence", "sentence_order"] | None = seen(by="loss", default=None)
     label_smoothing: float = seen(by="loss", default=0.0)
+    permuted: float = seen(by="loss", default=0.0)
+    generator: Generator | None = seen(by="loss", default=None)
+    teacher: Teacher | None = seen(by="loss", default=None)
+    contrast: Contrast | None = seen(by="loss", default=None)
 
 
 @part

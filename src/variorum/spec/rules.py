@@ -15,6 +15,7 @@ from variorum.errors import UsageError, nearest
 from variorum.spec import checks as c
 from variorum.spec import checks_heads as of_heads
 from variorum.spec import checks_long as long
+from variorum.spec import checks_objectives as of_objectives
 from variorum.spec import checks_recurrent as halves
 from variorum.spec.heads import (
     HEAD_NAMES,
@@ -33,12 +34,13 @@ WORDS = VocabularyHead | AdaptiveSoftmax
 PAIRS = ("next_sentence", "sentence_order")
 REWRITES = ("span_corruption", "infilling", "gap_sentences", "text_to_text")
 OBJECTIVES = (
-    "masked_lm", "causal_lm", "permutation_lm", "bidirectional_lm", *REWRITES, "replaced_token", "distillation",
-    "contrastive", *PAIRS,
+    "masked_lm", "causal_lm", "prefix_lm", "permutation_lm", "translation_lm", "bidirectional_lm", *REWRITES,
+    "replaced_token", "distillation", "contrastive", *PAIRS,
 )  # fmt: skip
+OF_TEXT = tuple(name for name in OBJECTIVES if name not in ("text_to_text", "distillation"))
 USES = tuple(dict.fromkeys((BUILD, "generate", "fill_mask", "embed", *OBJECTIVES, *HEAD_NAMES)))
 Measure = Literal["loss", "bits_per_byte", "score"]
-FROM_BOTH_SIDES = ("fill_mask", "masked_lm", "replaced_token")
+FROM_BOTH_SIDES = ("fill_mask", "masked_lm", "translation_lm", "replaced_token")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +159,12 @@ RULES = (
            c.patterns),
     _build("probabilities", "it is the share of values that are dropped", "choose at least 0 and less than 1",
            c.dropouts),
+    _build("shares", "a share lies between nothing and all", "give one above 0, up to 1", of_objectives.shares),
+    _build("temperatures", "scores are divided by it", "give a number above 0", of_objectives.temperatures),
+    Rule("reads-text", OF_TEXT, "what it hides, moves or compares are tokens of the text that is read",
+         "take a model of text; one of sounds learns from pairs, with text_to_text", of_objectives.texts),
+    Rule("prefix", ("prefix_lm",), "a prefix is read from both sides, and what follows is written left to right",
+         "take a decoder without memory, or an encoder-decoder", of_objectives.prefixes),
     Rule("left-to-right", ("generate",),
          "an encoder with bidirectional attention cannot generate left to right: every state has seen the tokens after"
          " it, so each new token would change all before it",
@@ -176,8 +184,8 @@ RULES = (
          "the query stream must know where it is without seeing what is there: it starts from a learned vector, and"
          " positions act inside attention",
          "take xlnet, or set positions to RecurrentRelative and input.query_vector", c.two_streams),
-    Rule("word-head", ("generate",), "words are chosen by a head over the vocabulary", "add causal_lm or seq2seq_lm",
-         of_heads.heads(WORDS, "causal_lm", "seq2seq_lm"), about_head=True),
+    Rule("word-head", ("generate", "prefix_lm"), "words are chosen by a head over the vocabulary",
+         "add causal_lm or seq2seq_lm", of_heads.heads(WORDS, "causal_lm", "seq2seq_lm"), about_head=True),
     Rule("soft-targets", ("distillation",), "the student imitates the teacher's distribution over the vocabulary",
          "add masked_lm or causal_lm", of_heads.heads(WORDS, "masked_lm", "causal_lm", "seq2seq_lm"),
          about_head=True),
@@ -189,7 +197,7 @@ RULES = (
         Rule(f"head-{name.replace('_', '-')}", uses, "the model has no such head",
              f"choose another, or add heads.{name}", of_heads.heads(kinds, name), about_head=True)
         for name, uses, kinds in (
-            ("masked_lm", ("fill_mask", "masked_lm"), WORDS),
+            ("masked_lm", ("fill_mask", "masked_lm", "translation_lm"), WORDS),
             ("causal_lm", ("causal_lm",), WORDS),
             ("permutation_lm", ("permutation_lm",), WORDS),
             ("seq2seq_lm", (*REWRITES, "seq2seq_lm"), WORDS),
@@ -286,8 +294,9 @@ def _questions(model: Model, measure: Measure) -> tuple[object, ...]:
     if measure != "loss":
         return (objective.kind,)
     masking = objective.masking
-    hidden = masking and (masking.rate, masking.mask, masking.random, masking.span)
-    return objective.kind, objective.pair, objective.label_smoothing, hidden
+    hidden = masking and (masking.rate, masking.mask, masking.random, masking.span, masking.unit)
+    others = objective.generator, objective.teacher, objective.contrast
+    return objective.kind, objective.pair, objective.label_smoothing, objective.permuted, hidden, others
 
 
 def _asked(model: Model) -> str:

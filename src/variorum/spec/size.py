@@ -220,9 +220,10 @@ def supervised_share(objective: Objective) -> float | None:
 
     A distilled student imitates its teacher at every token.
     """
-    if objective.kind in ("causal_lm", "replaced_token", "distillation"):
+    if objective.kind in ("causal_lm", "replaced_token", "distillation", "infilling"):
         return 1.0
-    if objective.kind in ("masked_lm", "span_corruption") and objective.masking is not None:
+    hides = ("masked_lm", "translation_lm", "permutation_lm", "span_corruption", "gap_sentences")
+    if objective.kind in hides and objective.masking is not None:
         return objective.masking.rate
     return None
 
