@@ -1,0 +1,239 @@
+"""A model's form for inference on a CPU: the same interface, outputs and names, with quicker parts.
+
+A prepared part is a subclass of the plain one that takes over its state and does some of its work in compiled loops; a
+call that those do not serve (another type, gradients, maps, many rows) runs the plain method. So every model of the
+family profits where its parts are known here, and none is known by name. With ``weights="int8"`` every linear also
+holds its weights as int8, one scale for each output channel.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from variorum.attention.attention import Attention
+from variorum.attention.cache import Slots
+from variorum.attention.masks import Mask
+from variorum.errors import UsageError, nearest
+from variorum.kernels.heads import WIDEST, Heads, Norm, Places, compiled
+from variorum.kernels.int8 import quantised
+from variorum.kernels.products import MOST, Gated, Projection, Weights, fits
+from variorum.model import Model
+from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
+from variorum.parts.norms import LayerNorm, RMSNorm
+from variorum.parts.positions import Alibi, LayerPositions, RelativeBuckets, Rotary
+from variorum.parts.rotary import tables_of
+from variorum.parts.trace import Trace
+from variorum.parts.where import Where
+
+Form = Literal["float32", "int8"]
+FORMS: tuple[Form, ...] = ("float32", "int8")
+M = TypeVar("M", bound=nn.Module)
+
+
+def prepare(model: Model, weights: Form = "float32") -> Model:
+    """The inference form of ``model``, which stays as it is; tensors that are not replaced are shared with it.
+
+    Args:
+        weights: "int8" holds every linear's weights as int8 with a scale for each output channel.
+
+    Raises:
+        UsageError: no such form, or int8 of a model that is not float32 on a CPU.
+    """
+    if weights not in FORMS:
+        raise UsageError(f"no form of the weights is called {weights!r}", remedy=nearest(weights, FORMS))
+    first = next(model.parameters())
+    if weights == "int8" and (first.dtype, first.device.type) != (torch.float32, "cpu"):
+        raise UsageError("int8 weights are made of float32 weights on a CPU", remedy="load with dtype='float32'")
+    shared: list[Any] = [*model.parameters(), *model.buffers(), model.spec, model.tokenizer, model.origin]
+    made = copy.deepcopy(model, {id(one): one for one in shared})
+    _replace(made, {}, weights)
+    return made.eval()
+
+
+def _replace(module: nn.Module, seen: dict[int, Weights], form: Form) -> None:
+    """Put the prepared form of every part under ``module`` in its place, innermost first."""
+    for name, child in module.named_children():
+        _replace(child, seen, form)
+        if type(child) is nn.Linear and form == "int8":
+            setattr(module, name, Int8Linear(child, seen))
+        elif type(child) in PREPARED:
+            setattr(module, name, PREPARED[type(child)](child))
+
+
+def _taking(kind: type[M]) -> Callable[[nn.Module], M]:
+    """Makes a ``kind`` of a plain part, by taking over its state."""
+
+    def made(plain: nn.Module) -> M:
+        part = kind.__new__(kind)
+        part.__dict__ = plain.__dict__
+        part.ready()  # type: ignore[operator]
+        return part
+
+    return made
+
+
+class Int8Linear(nn.Module):
+    """A linear with ``weight`` [rows, columns] in int8 and ``weight_scale`` [rows]; linears that shared still do."""
+
+    def __init__(self, plain: nn.Linear, seen: dict[int, Weights]) -> None:
+        super().__init__()
+        held = seen.setdefault(id(plain.weight), quantised(plain.weight.detach()))
+        self.register_buffer("weight", held.weight)
+        self.register_buffer("weight_scale", held.scale)
+        self.bias = plain.bias
+        self.product = Projection([weights_of(self)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(x)
+
+
+class PreparedLinear(nn.Linear):
+    """float32, for few rows."""
+
+    def ready(self) -> None:
+        self.product = Projection([weights_of(self)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(x) if fits(x) else super().forward(x)
+
+
+def weights_of(linear: nn.Module) -> Weights:
+    """What a linear, plain or int8, multiplies by."""
+    bias = linear.bias
+    assert isinstance(linear.weight, Tensor) and (bias is None or isinstance(bias, Tensor))
+    scale = getattr(linear, "weight_scale", None)
+    return Weights(linear.weight.detach(), None if bias is None else bias.detach(), scale)
+
+
+class PreparedRMSNorm(RMSNorm):
+    """In one pass over the rows."""
+
+    def ready(self) -> None:
+        self.norm = Norm(self.weight.detach(), None, self.eps, centred=False, offset=float(self.unit_offset))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm.run(x) if _quick(x) else super().forward(x)
+
+
+class PreparedLayerNorm(LayerNorm):
+    """In two passes over each row, which is then still near."""
+
+    def ready(self) -> None:
+        bias = None if self.bias is None else self.bias.detach()
+        self.norm = Norm(self.weight.detach(), bias, self.eps, centred=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm.run(x) if _quick(x) else super().forward(x)
+
+
+def _quick(x: Tensor) -> bool:
+    return fits(x) and x.is_contiguous() and compiled() is not None
+
+
+class PreparedMLP(MLP):
+    """The activation as the sums leave the registers."""
+
+    def ready(self) -> None:
+        self.inner = Projection([weights_of(self.up)], _named(self.activation))
+
+    def forward(self, x: Tensor, trace: Trace) -> Tensor:
+        return self.down(self.inner(x)) if fits(x) else super().forward(x, trace)
+
+
+class PreparedGatedMLP(GatedMLP):
+    """Gate and up as one product."""
+
+    def ready(self) -> None:
+        self.inner = Gated(weights_of(self.gate), weights_of(self.up), _named(self.activation))
+
+    def forward(self, x: Tensor, trace: Trace) -> Tensor:
+        return self.down(self.inner(x)) if fits(x) else super().forward(x, trace)
+
+
+def _named(activation: Callable[[Tensor], Tensor]) -> str:
+    """The kernels' name of an activation; in float32 Megatron's GELU is the tanh one."""
+    name = next(name for name, function in ACTIVATIONS.items() if function is activation)
+    return "gelu_tanh" if name == "gelu_megatron" else name
+
+
+class PreparedAttention(Attention):
+    """Query, key and value as one product that leaves them clipped, normed and turned; few queries over many keys."""
+
+    def ready(self) -> None:
+        self.projected = Projection([weights_of(one) for one in (self.query, self.key, self.value)])
+        self._heads_under: dict[Mask, Heads] = {}
+
+    def forward(
+        self, q_input: Tensor, kv_input: Tensor, new: Where, where: Where, mask: Mask, *,
+        slots: Slots | None = None, backend: str = "auto", maps: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Shapes as in :class:`~variorum.attention.attention.Attention`."""
+        fused = q_input is kv_input and new.lengths is None and type(self.positions) in POSITIONS and _quick(q_input)
+        if not fused or q_input.shape[0] * q_input.shape[1] > MOST:
+            return super().forward(q_input, kv_input, new, where, mask, slots=slots, backend=backend, maps=maps)
+        q, k, v = self._turned(q_input, new, self._settings(mask))
+        if slots is not None:
+            k, v = slots.append(k, v)
+        return self._weigh(q, q, k, v, where, mask, backend, maps)
+
+    def _turned(self, x: Tensor, new: Where, heads: Heads) -> tuple[Tensor, ...]:
+        """Queries, keys and values [B, heads, T, d] of x [B, T, D], as views of one tensor."""
+        every = self.projected(x)
+        turns: tuple[Tensor | None, ...] = (None, None)
+        if isinstance(self.positions, Rotary):
+            turns, _ = tables_of(self.positions.spec, self.positions.dims, new, x.dtype)
+        if turns[0] is not None or heads.normed or self.spec.clip is not None:
+            heads.turn(every, *turns)
+        split = every.unflatten(-1, (-1, self.spec.head_dim)).transpose(1, 2)
+        return split.split((self.spec.heads, self.spec.kv_heads, self.spec.kv_heads), 1)
+
+    def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not (backend == "auto" and self._attends(where, mask, turned, k, v)):
+            return super()._near(where, mask, backend, q, turned, k, v)
+        added, bias = self.positions.scores(q, k, where), self.positions.bias(where, q.dtype)
+        if added is not None:
+            bias = added * self.spec.score_scale + (0 if bias is None else bias)
+        places = where.remember(
+            ("places", id(bias)), lambda: Places(len(turned), where.q_order, where.k_order, bias)
+        )  # fmt: skip
+        return self._settings(mask).attend(turned, k, v, places)
+
+    def _attends(self, where: Where, mask: Mask, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        """Whether the compiled attention knows all that is asked for."""
+        plain = where.lengths is None and where.allowed is None and where.q_documents is None
+        side_by_side = all(x.dtype == torch.float32 and x.stride(-1) == 1 for x in (q, k, v))
+        few = q.shape[2] <= MOST and q.shape[3] == v.shape[3] <= WIDEST
+        return (
+            plain and side_by_side and few and (mask.causal or not mask.window) and fits(q) and compiled() is not None
+        )
+
+    def _settings(self, mask: Mask) -> Heads:
+        if mask not in self._heads_under:
+            turning, spec = self.positions, self.spec
+            rotary = turning if isinstance(turning, Rotary) else None
+            self._heads_under[mask] = Heads(
+                heads=spec.heads, kv_heads=spec.kv_heads, channels=spec.head_dim,
+                rotated=rotary.dims if rotary else 0, interleaved=rotary is not None and rotary.spec.interleaved,
+                causal=mask.causal, window=mask.window or 0, scale=spec.score_scale, softcap=spec.softcap or 0.0,
+                clip=math.inf if spec.clip is None else spec.clip,
+                query_norm=getattr(self.query_norm, "norm", None), key_norm=getattr(self.key_norm, "norm", None),
+            )  # fmt: skip
+        return self._heads_under[mask]
+
+
+#: Position parts that rotate as the compiled loops do, or not at all.
+POSITIONS = (LayerPositions, Rotary, RelativeBuckets, Alibi)
+PREPARED: dict[type[nn.Module], Callable[[nn.Module], nn.Module]] = {
+    nn.Linear: _taking(PreparedLinear),
+    RMSNorm: _taking(PreparedRMSNorm),
+    LayerNorm: _taking(PreparedLayerNorm),
+    MLP: _taking(PreparedMLP),
+    GatedMLP: _taking(PreparedGatedMLP),
+    Attention: _taking(PreparedAttention),
+}

@@ -1,0 +1,221 @@
+"""Norms, and what attention does between its projections, for float32 on a CPU; compiled forms in ``decode.c``."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from variorum.kernels.compiled import library
+from variorum.kernels.products import address
+
+WIDEST = 1024  # channels of one head; as in decode.c
+
+
+def compiled() -> Any:
+    """The library, its functions' arguments told; ``None`` where there is none."""
+    found = library("decode")
+    return None if found is None else _told(found)
+
+
+@functools.cache
+def _told(found: ctypes.CDLL) -> ctypes.CDLL:
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    found.norm_rows.argtypes = (pointer, pointer, number, pointer)
+    found.turn_heads.argtypes = (pointer, pointer, number, pointer, pointer, number)
+    found.attend.argtypes = (pointer,) * 6
+    for function in (found.norm_rows, found.turn_heads, found.attend):
+        function.restype = None
+    return found
+
+
+class _Norm(ctypes.Structure):
+    """``norm`` of decode.c."""
+
+    _fields_ = (
+        ("weight", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("width", ctypes.c_int64),
+        ("centred", ctypes.c_int64),
+        ("eps", ctypes.c_float),
+        ("offset", ctypes.c_float),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Norm:
+    """LayerNorm where ``centred``, else RMSNorm. What is stored of a weight w is w - ``offset``."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+    centred: bool
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        made = _Norm(address(self.weight), address(self.bias), self.weight.numel(), self.centred, self.eps, self.offset)
+        object.__setattr__(self, "pointer", ctypes.pointer(made))
+
+    def run(self, x: Tensor) -> Tensor:
+        """Every row of x [..., width] normed; float32, contiguous, on a CPU."""
+        out = torch.empty_like(x)
+        compiled().norm_rows(self.pointer, x.data_ptr(), x.numel() // self.weight.numel(), out.data_ptr())
+        return out
+
+    pointer: Any = dataclasses.field(init=False, repr=False, compare=False, default=None)
+
+    def plain(self, x: Tensor) -> Tensor:
+        """The definition of :meth:`run`."""
+        x = x - x.mean(-1, keepdim=True) if self.centred else x
+        y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * (self.weight + self.offset)
+        return y if self.bias is None else y + self.bias
+
+
+class _Attention(ctypes.Structure):
+    """``attention`` of decode.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("heads", "kv_heads", "channels", "rotated", "interleaved")),
+        *((name, ctypes.c_int64) for name in ("causal", "window")),
+        *((name, ctypes.c_void_p) for name in ("query_norm", "key_norm")),
+        *((name, ctypes.c_float) for name in ("clip", "scale", "softcap")),
+    )
+
+
+class _Held(ctypes.Structure):
+    """``held`` of decode.c."""
+
+    _fields_ = (("data", ctypes.c_void_p), *((name, ctypes.c_int64) for name in ("row", "head", "token")))
+
+
+class _Places(ctypes.Structure):
+    """``places`` of decode.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("query_order", "key_order")),
+        *((name, ctypes.c_int64) for name in ("query_row", "key_row", "rows", "queries", "keys")),
+        ("bias", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("bias_row", "bias_head", "bias_query", "bias_key")),
+    )
+
+
+class Places:
+    """Where B rows of queries and keys stand: orders [B or 1, Q] and [B or 1, K], -1 where nothing is.
+
+    ``bias`` [B or 1, H, Q, K] is added to the scaled scores. All layers of a forward share one.
+    """
+
+    def __init__(self, rows: int, query_order: Tensor, key_order: Tensor, bias: Tensor | None) -> None:
+        self.query_order, self.key_order = query_order.contiguous(), key_order.contiguous()
+        self.bias, self.rows, self.keys = bias, rows, key_order.shape[1]
+        self.queries = query_order.shape[1]
+        steps: tuple[int, ...] = (0, 0, 0, 0)
+        if bias is not None:
+            steps = (bias.stride(0) if len(bias) > 1 else 0, *bias.stride()[1:])
+        made = _Places(
+            address(self.query_order), address(self.key_order), self.queries if len(query_order) > 1 else 0,
+            self.keys if len(key_order) > 1 else 0, rows, self.queries, self.keys, address(bias), *steps,
+        )  # fmt: skip
+        self.pointer = ctypes.pointer(made)
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """The sizes and settings of one attention, as :class:`variorum.spec.attention.Attention` names them."""
+
+    heads: int
+    kv_heads: int
+    channels: int
+    rotated: int = 0
+    interleaved: bool = False
+    causal: bool = True
+    window: int = 0
+    query_norm: Norm | None = None
+    key_norm: Norm | None = None
+    clip: float = math.inf
+    scale: float = 1.0
+    softcap: float = 0.0
+    pointer: Any = dataclasses.field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        norms = (None if norm is None else ctypes.addressof(norm.pointer.contents) for norm in self.norms)
+        made = _Attention(
+            self.heads, self.kv_heads, self.channels, self.rotated, self.interleaved, self.causal, self.window, *norms,
+            self.clip, self.scale, self.softcap,
+        )  # fmt: skip
+        object.__setattr__(self, "pointer", ctypes.pointer(made))
+
+    @property
+    def normed(self) -> bool:
+        """Whether queries or keys are normed."""
+        return self.norms != (None, None)
+
+    @property
+    def norms(self) -> tuple[Norm | None, Norm | None]:
+        """Over one head of the queries, and of the keys."""
+        return self.query_norm, self.key_norm
+
+    def turn(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> None:
+        """Clip, norm and rotate projected queries, keys and values [m, (heads + 2·kv_heads)·channels] in place.
+
+        Row r takes row r modulo their number of the tables [rows, rotated / 2].
+        """
+        period = 1 if cosine is None else cosine.numel() // cosine.shape[-1]
+        rows = x.numel() // ((self.heads + 2 * self.kv_heads) * self.channels)
+        compiled().turn_heads(self.pointer, x.data_ptr(), rows, address(cosine), address(sine), period)
+
+    def turn_plain(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> None:
+        """The definition of :meth:`turn`."""
+        every = x.view(-1, self.heads + 2 * self.kv_heads, self.channels)
+        every.clamp_(-self.clip, self.clip)
+        parts = every.split((self.heads, self.kv_heads, self.kv_heads), 1)
+        for part, norm in zip(parts, self.norms, strict=False):
+            if norm is not None:
+                part.copy_(norm.plain(part))
+            if cosine is not None and sine is not None:
+                repeats = len(every) // (cosine.numel() // cosine.shape[-1])
+                near = [t.reshape(-1, 1, t.shape[-1]).repeat(repeats, 1, 1) for t in (cosine, sine)]
+                _turn(part[..., : self.rotated], *near, interleaved=self.interleaved)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
+        """q [B, H, Q, channels] over keys and values [B, kv_heads, K, channels] -> [B, H, Q, channels].
+
+        Channels lie side by side; all else is by strides.
+        """
+        out = q.new_empty(q.shape[0], q.shape[2], q.shape[1], q.shape[3])
+        compiled().attend(self.pointer, places.pointer, _held(q), _held(k), _held(v), out.data_ptr())
+        return out.transpose(1, 2)
+
+    def attend_plain(self, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
+        """The definition of :meth:`attend`."""
+        repeats = self.heads // self.kv_heads
+        k, v = (held.repeat_interleave(repeats, 1) for held in (k, v))
+        scores = q @ k.transpose(-1, -2) * self.scale
+        if places.bias is not None:
+            scores = scores + places.bias
+        if self.softcap:
+            scores = self.softcap * (scores / self.softcap).tanh()
+        asks, holds = places.query_order[:, :, None], places.key_order[:, None, :]
+        seen = (asks >= 0) & (holds >= 0)
+        if self.causal:
+            seen = seen & (holds <= asks)
+        if self.window:
+            seen = seen & (holds > asks - self.window)
+        weights = scores.masked_fill(~seen[:, None], -torch.inf).softmax(-1).nan_to_num(0.0)
+        return weights @ v
+
+
+def _held(x: Tensor) -> Any:
+    return ctypes.byref(_Held(x.data_ptr(), x.stride(0) if len(x) > 1 else 0, x.stride(1), x.stride(2)))
+
+
+def _turn(x: Tensor, cosine: Tensor, sine: Tensor, *, interleaved: bool) -> None:
+    one, two = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    first, second = one.clone(), two.clone()
+    one.copy_(first * cosine - second * sine)
+    two.copy_(second * cosine + first * sine)

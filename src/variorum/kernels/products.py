@@ -1,0 +1,144 @@
+"""Products with weights for a few rows: every weight is read once for all rows, in float32 or as int8.
+
+The compiled forms are in ``decode.c``. Rows beyond :data:`MOST`, other types and other devices take the plain forms.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from variorum.kernels.compiled import library
+
+MOST = 16  # as in decode.c
+#: Numbered as in vector.h.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "nothing": lambda x: x,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
+NUMBERS = {name: number for number, name in enumerate(ACTIVATIONS)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """One linear: ``weight`` [rows, columns], float32, or int8 with one ``scale`` for each row; ``bias`` [rows]."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+    scale: Tensor | None = None
+
+    def dense(self) -> Tensor:
+        """The weights as numbers, [rows, columns]."""
+        return self.weight if self.scale is None else self.weight.to(self.scale.dtype) * self.scale[:, None]
+
+    def plain(self, x: Tensor) -> Tensor:
+        """[..., columns] -> [..., rows]"""
+        return F.linear(x, self.dense(), self.bias)
+
+
+class _Linear(ctypes.Structure):
+    """``linear`` of decode.c."""
+
+    _fields_ = (
+        ("weight", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
+        ("columns", ctypes.c_int64),
+    )
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Where its numbers lie; a null pointer for ``None``."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def fits(x: Tensor) -> bool:
+    """Whether a compiled form may read ``x``, and no gradient has to come back."""
+    return x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled()
+
+
+class _Product:
+    """A compiled function over fixed weights. ``linears`` keeps what the pointers point to."""
+
+    def __init__(self, name: str, linears: Sequence[Weights], activation: str) -> None:
+        self.linears, self.activation = tuple(linears), ACTIVATIONS[activation]
+        self.columns = self.linears[0].weight.shape[1]
+        self._kind = NUMBERS[activation]
+        self._packed = (_Linear * len(self.linears))(*map(_described, self.linears))
+        found = library("decode") if all(map(_readable, self.linears)) else None
+        self._run = None if found is None else getattr(found, name)
+        if self._run is not None:
+            self._run.argtypes, self._run.restype = self.arguments, None
+
+    arguments: tuple[type, ...] = ()
+
+
+class Projection(_Product):
+    """Several linears that read one input, activated: [..., columns] -> [..., sum of rows]."""
+
+    arguments = (*(ctypes.c_void_p,), *(ctypes.c_int64,) * 2, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+    def __init__(self, linears: Sequence[Weights], activation: str = "nothing") -> None:
+        super().__init__("project", linears, activation)
+        self.width = sum(one.weight.shape[0] for one in self.linears)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.numel() // self.columns
+        if self._run is None or rows > MOST or not fits(x):
+            return self.plain(x)
+        x = x.contiguous()
+        out = x.new_empty(*x.shape[:-1], self.width)
+        self._run(self._packed, len(self.linears), self._kind, x.data_ptr(), rows, out.data_ptr())
+        return out
+
+    def plain(self, x: Tensor) -> Tensor:
+        """The definition."""
+        made = [one.plain(x) for one in self.linears]
+        return self.activation(made[0] if len(made) == 1 else torch.cat(made, -1))
+
+
+class Gated(_Product):
+    """activation(gate(x)) · up(x), [..., columns] -> [..., rows]."""
+
+    arguments = (*(ctypes.c_void_p,) * 2, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+    def __init__(self, gate: Weights, up: Weights, activation: str) -> None:
+        super().__init__("gated", (gate, up), activation)
+        self._up = ctypes.byref(self._packed, ctypes.sizeof(_Linear))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.numel() // self.columns
+        if self._run is None or rows > MOST or not fits(x):
+            return self.plain(x)
+        x = x.contiguous()
+        out = x.new_empty(*x.shape[:-1], self.linears[0].weight.shape[0])
+        self._run(self._packed, self._up, self._kind, x.data_ptr(), rows, out.data_ptr())
+        return out
+
+    def plain(self, x: Tensor) -> Tensor:
+        """The definition."""
+        gate, up = self.linears
+        return self.activation(gate.plain(x)) * up.plain(x)
+
+
+def _described(one: Weights) -> _Linear:
+    rows, columns = one.weight.shape
+    return _Linear(address(one.weight), address(one.scale), address(one.bias), rows, columns)
+
+
+def _readable(one: Weights) -> bool:
+    kinds = (torch.float32,) if one.scale is None else (torch.int8,)
+    rest = [tensor for tensor in (one.bias, one.scale) if tensor is not None]
+    plain = all(t.is_contiguous() and t.device.type == "cpu" for t in (one.weight, *rest))
+    return plain and one.weight.dtype in kinds and all(t.dtype == torch.float32 for t in rest)
