@@ -15,22 +15,13 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from benchmarks.harness.job import Job
+from benchmarks.harness.turns import OURS
+
 LENGTHS = (1024, 16_384)
 PEERS = (1024, 4096)  # theirs compare all with all, and take minutes beyond
-GOAL = 1.1
 WINDOW, WIDTH, DEPTH, HEADS, VOCAB = 128, 384, 2, 6, 1000
 NAMES = {"windowed encoder": "modernbert", "windows and a global token": "longformer"}
-
-
-class Row(NamedTuple):
-    """One figure: an exponent, its goal, and what the longest text cost here and beside."""
-
-    what: str
-    ours: float
-    unit: str
-    goal: float
-    met: bool
-    beside: str
 
 
 class Cost(NamedTuple):
@@ -40,17 +31,22 @@ class Cost(NamedTuple):
     extra: int
 
 
-def measure() -> list[Row]:
-    """Ours and the peer at every length, one after the other."""
-    rows = []
+def measure(quick: bool) -> list[Job]:
+    """Ours and the peer at every length, one after the other; ``quick`` leaves the peer out."""
+    jobs = []
     for what, name in NAMES.items():
         child("check", name, LENGTHS[0])
-        own, theirs = ([cost(side, name, n) for n in lengths] for side, lengths in (("ours", LENGTHS), ("peer", PEERS)))
-        for unit, field in (("time", "seconds"), ("memory", "extra")):
-            ours, peer = growth(LENGTHS, own, field), growth(PEERS, theirs, field)
-            beside = f"transformers {peer:.2f} up to {PEERS[-1]:,} tokens"
-            rows.append(Row(f"{what}, {unit}", round(ours, 2), "exponent", GOAL, ours <= GOAL, beside))
-    return rows
+        sides = {OURS: LENGTHS} if quick else {OURS: LENGTHS, "transformers": PEERS}
+        rows = []
+        for engine, lengths in sides.items():
+            costs = [cost("ours" if engine == OURS else "peer", name, n) for n in lengths]
+            grown = {unit: growth(lengths, costs, field) for unit, field in (("time", "seconds"), ("memory", "extra"))}
+            rows.append({"engine": engine, "up to tokens": lengths[1], **grown, "seconds": costs[1].seconds,
+                         "MB beyond the model": costs[1].extra / 1e6})  # fmt: skip
+        figures = {unit: float(rows[0][unit]) for unit in ("time", "memory")}
+        facts = {"what": what, "window": WINDOW, "from tokens": LENGTHS[0]}
+        jobs.append(Job(name=f"length-{name}", figures=figures, sides=rows, facts=facts))
+    return jobs
 
 
 def growth(lengths: tuple[int, int], costs: list[Cost], field: str) -> float:

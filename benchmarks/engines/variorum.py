@@ -1,0 +1,46 @@
+"""variorum, through its Python face, as anyone calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.texts import read
+from benchmarks.harness.worker import THREADS
+
+
+def encode(model: str, texts: str, weights: str = "") -> Callable[[], np.ndarray]:
+    """Vectors of texts; with ``weights`` ("float32", "int8") by the model's inference form."""
+    network, rows = loaded(model, weights), read(texts)
+    return lambda: network.embed(rows).numpy()
+
+
+def one_text(model: str, weights: str = "") -> Callable[[str], np.ndarray]:
+    """The vector of one text, from its characters on."""
+    network = loaded(model, weights)
+    return lambda text: network.embed([text]).numpy()
+
+
+def write(model: str, prompts: Sequence[Sequence[int]], new: int, weights: str = "") -> Callable[[], list[list[int]]]:
+    """The likeliest ``new`` tokens after each prompt."""
+    from variorum.inference.generate import generate
+
+    network = loaded(model, weights)
+    return lambda: [row.ids for row in generate(network, prompts, max_new_tokens=new)]
+
+
+def loaded(model: str, weights: str = "") -> Any:
+    """A checkpoint, prepared for inference where ``weights`` says how."""
+    import torch
+
+    import variorum
+
+    torch.set_num_threads(THREADS)
+    network = variorum.load(model, dtype="float32")
+    if not weights:
+        return network
+    from variorum.inference.prepared import prepare
+
+    return prepare(network, weights=weights)

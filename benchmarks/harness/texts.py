@@ -1,0 +1,49 @@
+"""What the engines read: texts of real lengths, one text of an exact length, prompts; all from what ships here."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+from variorum.text.corpora import austen, sentiment
+from variorum.text.readers import paragraphs
+
+
+def snippets(count: int) -> list[str]:
+    """So many rated snippets from four domains, drawn by chance and always the same."""
+    return [one.text for one in random.Random(0).sample(sentiment(), count)]
+
+
+def ratings(count: int) -> list[float]:
+    """What people made of :func:`snippets`, −4 to +4, in their order."""
+    return [one.rating for one in random.Random(0).sample(sentiment(), count)]
+
+
+def exact(tokenizer: Path, length: int) -> str:
+    """A text that ``tokenizer`` (a ``tokenizer.json``) makes exactly ``length`` tokens of, special ones included."""
+    from tokenizers import Tokenizer
+
+    pieces = Tokenizer.from_file(str(tokenizer))
+    pieces.no_truncation()
+    pieces.no_padding()
+    for paragraph in paragraphs(austen()["Emma"]):
+        found = pieces.encode(paragraph)
+        ends = [offset[1] for offset in found.offsets]
+        if len(ends) > length:
+            text = paragraph[: ends[length - 2]]
+            if len(pieces.encode(text)) == length:
+                return text
+    raise ValueError(f"no text has {length} tokens")
+
+
+def kept(texts: list[str], place: Path) -> str:
+    """``texts`` in a file that every engine reads; its name."""
+    place.write_text(json.dumps(texts), "utf-8")
+    return str(place)
+
+
+def read(place: str) -> list[str]:
+    """The texts of :func:`kept`."""
+    found: list[str] = json.loads(Path(place).read_text("utf-8"))
+    return found
