@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.attention.given import Given
 from tests.tiny_specs import gap
 from variorum.attention.backends import BACKENDS, Scores, choose
 from variorum.attention.masks import Mask
@@ -83,11 +84,9 @@ def test_a_query_that_sees_nothing_yields_zero_and_passes_no_gradient(backend, c
 @pytest.mark.parametrize("masks", [None, [[1] * 9, [0] * 4 + [1] * 5], [[1] * 9, [1] * 2 + [0] * 7]])
 def test_all_backends_agree_in_value_and_gradient(kv_heads, extra, mask, masks):
     qkv = drawn(2, 4, 9, 3), drawn(2, kv_heads, 9, 3, seed=1), drawn(2, kv_heads, 9, 3, seed=2)
-    scores = Scores(
-        scale=0.6,
-        added=drawn(2, 4, 9, 9, seed=3).detach() if extra in ("added", "both") else None,
-        bias=drawn(1, 4, 9, 9, seed=4).detach() if extra in ("bias", "both") else None,
-    )
+    before = drawn(2, 4, 9, 9, seed=3).detach() if extra in ("added", "both") else None
+    after = drawn(1, 4, 9, 9, seed=4).detach() if extra in ("bias", "both") else None
+    scores = Scores(scale=0.6, positions=Given(before, after))
     right, right_grads = attend("eager", qkv, scores, mask, where(9, masks))
     for backend in BACKENDS:
         ours, grads = attend(backend, qkv, scores, mask, where(9, masks))
@@ -126,11 +125,12 @@ def test_a_softcap_bends_scores_below_its_bound():
 def test_what_a_backend_cannot_do_it_refuses_and_auto_goes_around():
     capped = Scores(scale=1.0, softcap=50.0)
     q = drawn(1, 1, 2, 2)
-    with pytest.raises(UsageError, match="no softcap; use backend='eager'"):
+    with pytest.raises(UsageError, match="no softcap; use backend='tiled' or 'eager'"):
         BACKENDS["sdpa"](q, q, q, capped, Mask(causal=False), where(2))
-    with pytest.raises(UsageError, match="keeps no attention maps"):
-        choose("sdpa", Scores(scale=1.0), maps=True)
-    with pytest.raises(UsageError, match="one of auto, eager, sdpa"):
+    for fused in ("sdpa", "tiled"):
+        with pytest.raises(UsageError, match="keeps no attention maps"):
+            choose(fused, Scores(scale=1.0), maps=True)
+    with pytest.raises(UsageError, match="one of auto, eager, sdpa, tiled"):
         choose("flash9", Scores(scale=1.0), maps=False)
     assert choose("auto", capped, maps=False) is choose("auto", Scores(scale=1.0), maps=True) is BACKENDS["eager"]
     assert choose("auto", Scores(scale=1.0), maps=False) is BACKENDS["sdpa"]

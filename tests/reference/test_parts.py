@@ -7,6 +7,7 @@ import pytest
 import torch
 from reference.attention import Weights, attend, multi_head_attention, visible
 
+from tests.attention.given import Given
 from variorum.attention.attention import Attention
 from variorum.attention.backends import BACKENDS, Scores
 from variorum.attention.masks import Mask
@@ -50,7 +51,7 @@ def test_every_backend_is_the_reference(backend, padding, causal, window, kv_hea
     mask = Mask(causal=causal, window=window if causal or window is None else 2 * window)
     for added in (None, bias):
         right, _ = attend(q, k, v, see=see, bias=added, scale=0.4)
-        scores = Scores(scale=0.4, bias=None if added is None else torch.from_numpy(added))
+        scores = Scores(scale=0.4, positions=Given(after=None if added is None else torch.from_numpy(added)))
         ours, _ = BACKENDS[backend](*map(torch.from_numpy, (q, k, v)), scores, mask, where(padding))
         assert gap_on_real_rows(ours, right, padding) < EXACT
 

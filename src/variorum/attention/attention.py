@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from variorum.attention.backends import Scores, choose
+from variorum.attention.backends import choose
 from variorum.attention.bands import cut, pays
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
+from variorum.attention.scores import Scores
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import Disentangled, LayerPositions
 from variorum.parts.where import Where
@@ -77,8 +78,8 @@ class Attention(nn.Module):
         return self._out(self._near(where, mask, backend, q, turned, k, v)), None
 
     def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """As :meth:`_mixed` without maps: in tiles where a window makes that quicker."""
-        if backend == "eager" or not pays(mask, where):
+        """As :meth:`_mixed` without maps: in bands where a window makes that quicker and the backend makes none."""
+        if backend in ("eager", "tiled") or not pays(mask, where):
             return self._mixed(q, turned, k, v, where, mask, backend, False)[0]
         tiles, near = cut(where, mask, len(q))
         queries = tiles.queries(q), tiles.queries(turned)
@@ -90,12 +91,13 @@ class Attention(nn.Module):
         """Values mixed by softmax(scores), [B, H, Q, d], and maps; ``turned`` are the queries as q·k sees them."""
         scores = Scores(
             scale=self.spec.score_scale,
-            added=self.positions.scores(q, k, where),
-            bias=self.positions.bias(where, q.dtype),
+            positions=self.positions,
+            asked=q if self.positions.weighs and turned is not q else None,
             softcap=self.spec.softcap,
             dropout=self.spec.dropout if self.training else 0.0,
         )
-        return choose(backend, scores, maps=maps)(turned, k, v, scores, mask, where)
+        weigh = choose(backend, scores, maps=maps, pairs=q.shape[2] * k.shape[2])
+        return weigh(turned, k, v, scores, mask, where)
 
     def _out(self, mixed: Tensor) -> Tensor:
         return self.out(mixed.transpose(1, 2).flatten(-2))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from variorum.attention.backends import Scores, choose
+from variorum.attention.backends import choose
 from variorum.attention.cache import Slots
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
+from variorum.attention.scores import Scores
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import LayerPositions
 from variorum.parts.where import Where

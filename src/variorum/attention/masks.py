@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from variorum.parts.where import Where
 
@@ -38,6 +40,29 @@ class Mask:
             seen = seen & where.allowed
         return seen[:, None]
 
+    def blocks(self, where: Where, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+        """What blocks of ``rows`` queries by ``columns`` keys hold: anything to see, and nothing hidden; bool [N, M].
+
+        Told from the ends of each block alone: a block that is said to hold something may turn out not to.
+        """
+        q, k = _Ends.of(where.q_order, rows), _Ends.of(where.k_order, columns)
+        q_low, q_high, k_low, k_high = q.low[..., None], q.high[..., None], k.low[:, None], k.high[:, None]
+        some = (q_high >= 0) & (k_high >= 0)
+        every = q.real[..., None] & k.real[:, None]
+        if self.causal:
+            some, every = some & (k_low <= q_high), every & (k_high <= q_low)
+        if self.window:
+            before, after = (self.window - 1, 0) if self.causal else (self.window // 2, self.window // 2)
+            some = some & (k_high >= q_low - before) & (k_low <= q_high + after)
+            every = every & (k_low >= q_high - before) & (k_high <= q_low + after)
+        if where.q_documents is not None and where.k_documents is not None:
+            q, k = _Ends.of(where.q_documents, rows), _Ends.of(where.k_documents, columns)
+            some = some & (k.low[:, None] <= q.high[..., None]) & (k.high[:, None] >= q.low[..., None])
+            every = torch.zeros_like(every)
+        if where.allowed is not None:
+            every = torch.zeros_like(every)
+        return some.any(0), every.all(0)
+
     def is_plain(self, where: Where) -> bool:
         """Whether a fused kernel's own causal or absent mask says the same."""
         if where.padded or where.allowed is not None or where.q_documents is not None:
@@ -47,3 +72,19 @@ class Mask:
         if self.window and keys > (self.window if self.causal else self.window // 2 + 1):
             return False
         return not self.causal or queries == keys
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ends:
+    """The least and the greatest number in each block that is not -1, and whether none is, [B or 1, N]."""
+
+    low: Tensor
+    high: Tensor
+    real: Tensor
+
+    @staticmethod
+    def of(marks: Tensor, size: int) -> _Ends:
+        """Of runs of ``size`` of ``marks`` [B or 1, T]; the last may be shorter."""
+        short, most = -marks.shape[-1] % size, torch.iinfo(marks.dtype).max
+        up, down = (F.pad(marks, (0, short), value=fill).unflatten(-1, (-1, size)) for fill in (-1, most))
+        return _Ends(down.masked_fill(down < 0, most).amin(-1), up.amax(-1), (down >= 0).all(-1))

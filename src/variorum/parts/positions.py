@@ -1,7 +1,8 @@
 """Position schemes as modules. Each has a shared half (one per stack) and a layer half with four hooks.
 
 Hooks are pure functions of :class:`~variorum.parts.where.Where`: ``rotate`` changes queries and keys, ``scores`` adds
-to query·key before the scale, ``bias`` after it. What is added to the input lives in ``embeddings``.
+to query·key before the scale, ``bias`` after it, ``tables`` is what these two read besides. What is added to the input
+lives in ``embeddings``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from variorum.spec.attention import AnyAttention
 
 
 class LayerPositions(nn.Module):
-    """The layer half: no positions at all unless a hook is overridden. Queries and keys are [B, H or KV, T, d]."""
+    """The layer half: no positions at all unless a hook is overridden. Queries and keys are [B, H or KV, T, d].
+
+    ``weighs`` says whether ``scores`` or ``bias`` may add something.
+    """
+
+    weighs = False
 
     def rotate(self, q: Tensor, k: Tensor, where: Where) -> tuple[Tensor, Tensor]:
         """Queries and keys as the dot product should see them."""
@@ -33,6 +39,16 @@ class LayerPositions(nn.Module):
     def bias(self, where: Where, dtype: torch.dtype) -> Tensor | None:
         """Added after the scale, [B or 1, H, Q, K]; ``dtype`` is that of the queries."""
         return None
+
+    def tables(self, where: Where) -> tuple[Tensor, ...]:
+        """All tensors that ``scores`` and ``bias`` read, learned ones too, and that every tile of a call reads alike.
+
+        Whoever cuts a call into tiles makes them once, hands them over in ``where.tables``, and owes them a gradient.
+        """
+        return ()
+
+    def _tables(self, where: Where) -> tuple[Tensor, ...]:
+        return self.tables(where) if where.tables is None else where.tables
 
 
 class Rotary(LayerPositions):
@@ -70,23 +86,28 @@ class BucketTable(nn.Module):
         self.spec, self.bidirectional = positions, bidirectional
         self.table = nn.Embedding(positions.buckets, heads)
 
-    def forward(self, where: Where) -> Tensor:
-        """[B or 1, H, Q, K]"""
+    def forward(self, where: Where, table: Tensor) -> Tensor:
+        """The rows of ``table`` [buckets, H], its own or a copy of it, [B or 1, H, Q, K]"""
         buckets = relative_buckets(
             where.distance, self.spec.buckets, self.spec.max_distance, bidirectional=self.bidirectional
         )
-        return self.table(buckets).permute(0, 3, 1, 2)
+        return F.embedding(buckets, table).permute(0, 3, 1, 2)
 
 
 class RelativeBuckets(LayerPositions):
     """T5's layer half: reads the stack's table, computed once per forward."""
+
+    weighs = True
 
     def __init__(self, shared: BucketTable) -> None:
         super().__init__()
         self._shared = (shared,)  # a tuple: the stack owns the module
 
     def bias(self, where: Where, dtype: torch.dtype) -> Tensor:
-        return where.remember("buckets", lambda: self._shared[0](where))
+        return where.remember("buckets", lambda: self._shared[0](where, *self._tables(where)))
+
+    def tables(self, where: Where) -> tuple[Tensor, ...]:
+        return (self._shared[0].table.weight,)
 
 
 def alibi_slopes(heads: int, max_bias: float = 8.0) -> Tensor:
@@ -98,6 +119,8 @@ def alibi_slopes(heads: int, max_bias: float = 8.0) -> Tensor:
 
 class Alibi(LayerPositions):
     """Linear biases: nothing is learned, and one tensor serves all layers of a forward."""
+
+    weighs = True
 
     def __init__(self, positions: spec.Alibi, heads: int) -> None:
         super().__init__()
@@ -147,6 +170,8 @@ class Disentangled(LayerPositions):
     lends by setting ``content``.
     """
 
+    weighs = True
+
     def __init__(
         self, positions: spec.Disentangled, attention: AnyAttention, width: int, shared: RelativeTable
     ) -> None:
@@ -174,17 +199,23 @@ class Disentangled(LayerPositions):
     def terms(self, q: Tensor, k: Tensor, where: Where) -> dict[str, Tensor]:
         """Each score term apart, before the scale: "c2p" and "p2c", [B, H, Q, K]."""
         index = where.remember("disentangled", lambda: self._index(where))
-        table = where.remember("relative_table", lambda: self._shared[0]())
-        content_query, content_key = self.content or (self.query, self.key)
+        tables = dict(zip(self.spec.terms, self._tables(where), strict=True))
         shape = (q.shape[0], self.heads, q.shape[2], k.shape[2])
         found = {}
-        if "c2p" in self.spec.terms:
-            c2p = q @ self._heads(self.key or content_key, table).transpose(-1, -2)  # type: ignore[arg-type]
+        if "c2p" in tables:
+            c2p = q @ tables["c2p"].transpose(-1, -2)
             found["c2p"] = c2p.gather(-1, index.expand(shape))
-        if "p2c" in self.spec.terms:
-            p2c = k @ self._heads(self.query or content_query, table).transpose(-1, -2)  # type: ignore[arg-type]
+        if "p2c" in tables:
+            p2c = k @ tables["p2c"].transpose(-1, -2)
             found["p2c"] = p2c.gather(-1, index.expand(shape).transpose(-1, -2)).transpose(-1, -2)
         return found
+
+    def tables(self, where: Where) -> tuple[Tensor, ...]:
+        """The relative vectors as keys ("c2p") and as queries ("p2c"), in the order of the terms, [H, 2·span, d]"""
+        table = where.remember("relative_table", lambda: self._shared[0]())
+        content_query, content_key = self.content or (None, None)
+        through = {"c2p": self.key or content_key, "p2c": self.query or content_query}
+        return tuple(self._heads(through[term], table) for term in self.spec.terms)  # type: ignore[arg-type]
 
 
 def sinusoids(positions: Tensor, width: int, base: float, *, halves: bool, dtype: torch.dtype) -> Tensor:
@@ -197,6 +228,8 @@ def sinusoids(positions: Tensor, width: int, base: float, *, halves: bool, dtype
 
 class RecurrentRelative(LayerPositions):
     """Transformer-XL's and XLNet's layer half: learned biases on content, position and segment."""
+
+    weighs = True
 
     def __init__(self, positions: spec.RecurrentRelative, attention: AnyAttention, width: int) -> None:
         super().__init__()
@@ -212,25 +245,42 @@ class RecurrentRelative(LayerPositions):
         return q + self.content_bias[:, None], k
 
     def scores(self, q: Tensor, k: Tensor, where: Where) -> Tensor:
-        index, table = where.remember(("recurrent", self.spec, q.dtype), lambda: self._table(where, q.dtype))
-        relative = F.linear(table, self.relative.weight).unflatten(-1, self.content_bias.shape).transpose(0, 1)
-        by_distance = (q + self.position_bias[:, None]) @ relative.transpose(-1, -2)
+        relative, nearest, position_bias, *by_segment = self._tables(where)
+        index, occurring = where.remember(("recurrent", self.spec), lambda: self._rows(where, nearest))
+        by_distance = (q + position_bias[:, None]) @ relative[:, occurring].transpose(-1, -2)
         shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
         total = by_distance.gather(-1, index.expand(shape))
-        if self.segments is None or where.q_segments is None or where.k_segments is None:
+        if where.q_segments is None or where.k_segments is None or not by_segment:
             return total
-        same_or_not = torch.einsum("bhqd,shd->bhqs", q + self.segment_bias[:, None], self.segments)  # type: ignore[index]
+        segment_bias, segments = by_segment
+        same_or_not = torch.einsum("bhqd,shd->bhqs", q + segment_bias[:, None], segments)
         differs = (where.q_segments[:, :, None] != where.k_segments[:, None, :]).long()[:, None]
         return total + same_or_not.gather(-1, differs.expand(shape))
 
-    def _table(self, where: Where, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Sinusoids of every distance that occurs, and each pair's row in them."""
-        distance = -where.distance
-        if self.spec.clamp is not None:
-            distance = distance.clamp(-self.spec.clamp, self.spec.clamp)
-        low, high = int(distance.min()), int(distance.max())
-        steps = torch.arange(low, high + 1, device=distance.device)
-        return (distance - low)[:, None], sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)
+    def tables(self, where: Where) -> tuple[Tensor, ...]:
+        """The projected sinusoids of every distance that may occur [H, n, d], the least of these, and learned biases"""
+        dtype = self.relative.weight.dtype
+        steps, sines = where.remember(("sines", self.spec, self.width, dtype), lambda: self._sines(where, dtype))
+        relative = self.relative(sines).unflatten(-1, self.content_bias.shape).transpose(0, 1)
+        if self.segment_bias is None or self.segments is None or where.q_segments is None:
+            return relative, steps[0], self.position_bias
+        return relative, steps[0], self.position_bias, self.segment_bias, self.segments
+
+    def _sines(self, where: Where, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Query position minus key position from the least to the greatest, [n], and their sinusoids [n, D]."""
+        ends = [where.q_positions.min() - where.k_positions.max(), where.q_positions.max() - where.k_positions.min()]
+        low, high = (int(self._clamped(end)) for end in ends)
+        steps = torch.arange(low, high + 1, device=where.q_positions.device)
+        return steps, sinusoids(steps, self.width, self.spec.base, halves=True, dtype=dtype)
+
+    def _rows(self, where: Where, nearest: Tensor) -> tuple[Tensor, slice]:
+        """Which rows of the table occur, and among them that of each pair, [B or 1, 1, Q, K]."""
+        index = self._clamped(-where.distance) - nearest
+        first, last = int(index.min()), int(index.max())
+        return (index - first)[:, None], slice(first, last + 1)
+
+    def _clamped(self, distance: Tensor) -> Tensor:
+        return distance if self.spec.clamp is None else distance.clamp(-self.spec.clamp, self.spec.clamp)
 
 
 def build_shared(

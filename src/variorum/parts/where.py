@@ -23,8 +23,9 @@ class Where:
     ``allowed`` [B or 1, Q, K] narrows what is seen beyond order (permutation masks). ``everywhere`` [B or 1, T] marks
     the tokens of a text that see all and are seen by all, whatever the window. ``padded`` is False when every
     slot is known to hold a token, which lets fused kernels drop the mask. ``lengths`` says that the one row is a stream
-    of texts end to end (:mod:`variorum.attention.packed`). ``memo`` keeps what all layers of one
-    forward share.
+    of texts end to end (:mod:`variorum.attention.packed`). ``tables`` are those of a position part
+    (:meth:`~variorum.parts.positions.LayerPositions.tables`) where a tile is handed them. ``memo`` keeps what all
+    layers of one forward share.
     """
 
     q_positions: Tensor
@@ -39,6 +40,7 @@ class Where:
     everywhere: Tensor | None = None
     padded: bool = True
     lengths: tuple[int, ...] | None = None
+    tables: tuple[Tensor, ...] | None = None
     memo: dict[object, Any] = dataclasses.field(default_factory=dict)
 
     def remember(self, key: object, make: Callable[[], T]) -> T:
@@ -46,6 +48,16 @@ class Where:
         if key not in self.memo:
             self.memo[key] = make()
         return self.memo[key]
+
+    def tile(self, rows: slice, columns: slice, tables: tuple[Tensor, ...]) -> Where:
+        """Where some of the queries stand among some of the keys."""
+        marks: dict[str, Any] = {}
+        for side, part in (("q", rows), ("k", columns)):
+            for name in ("positions", "order", "segments", "documents"):
+                mark = getattr(self, f"{side}_{name}")
+                marks[f"{side}_{name}"] = None if mark is None else mark[:, part]
+        allowed = None if self.allowed is None else self.allowed[:, rows, columns]
+        return Where(**marks, allowed=allowed, padded=self.padded, tables=tables)
 
     @property
     def distance(self) -> Tensor:
