@@ -14,7 +14,18 @@ import numpy as np
 
 from benchmarks.harness import batches, check, machine, models, texts
 from benchmarks.harness.job import Job
-from benchmarks.harness.turns import OURS, Side, Timed, best, interleaved, ratios
+from benchmarks.harness.turns import (
+    OURS,
+    PLAIN,
+    Side,
+    Timed,
+    compared,
+    failures,
+    interleaved,
+    named,
+    per_second,
+    ratios,
+)
 
 COUNT, QUICK = 200, 64
 LONGEST = 128
@@ -70,48 +81,42 @@ def sides(model: Model) -> list[Side]:
         Side(BASE, f"{ENGINES}.transformers:encode", {**cut, "order": "arrival"}),
         Side(BUDGET, f"{ENGINES}.transformers:encode", {**cut, "order": "budget"}),
         Side(SENTENCE, f"{ENGINES}.sentence:encode", read),
-        Side(OURS, f"{ENGINES}.variorum:encode", {**read, "weights": "float32"}),
-        Side(f"{OURS}, plain model", f"{ENGINES}.variorum:encode", read),
-        Side(f"{OURS}, int8", f"{ENGINES}.variorum:encode", {**read, "weights": "int8"}),
+        Side(PLAIN, f"{ENGINES}.variorum:encode", read),
         machine.SGEMM,
     ]
-    for suffix, weights in (("", "float32"), (", int8", "int8")):
+    for weights in ("float32", "int8"):
         graph = {**cut, "graph": str(model.onnx / f"{weights}.onnx")}
-        found.append(Side(f"{ONNX}{suffix}", f"{ENGINES}.onnx:encode", graph))
         form = {**cut, "converted": model.converted, "weights": weights}
-        found.append(Side(f"{CTRANSLATE}{suffix}", f"{ENGINES}.ctranslate:encode", form))
+        found += [
+            Side(named(ONNX, weights), f"{ENGINES}.onnx:encode", graph),
+            Side(named(CTRANSLATE, weights), f"{ENGINES}.ctranslate:encode", form),
+            Side(named(OURS, weights), f"{ENGINES}.variorum:encode", {**read, "weights": weights}),
+        ]
     return found
 
 
 def _job(model: Model, weights: str, found: dict[str, Timed]) -> Job:
     exact = weights == "float32"
-    suffix = "" if exact else f", {weights}"
-    ours, peers = f"{OURS}{suffix}", [f"{ONNX}{suffix}", f"{CTRANSLATE}{suffix}"]
-    if exact:
-        peers.append(SENTENCE)
-    shown = [BASE, BUDGET, *peers, ours, *([f"{OURS}, plain model"] if exact else [])]
+    ours = named(OURS, weights)
+    peers = [named(ONNX, weights), named(CTRANSLATE, weights), *([SENTENCE] if exact else [])]
+    found = {
+        name: found[name] for name in [BASE, BUDGET, *peers, ours, *([PLAIN] if exact else []), machine.SGEMM.name]
+    }
+    rate = machine.sgemm_rate(found.pop(machine.SGEMM.name))
     ratio, right = ratios(found, BASE), found[BASE].answer
     lengths, work = _work(model)
-    rate = machine.sgemm_rate(found[machine.SGEMM.name])
-    figures = {}
-    faults = [f"{name}: {found[name].note}" for name in shown if name.startswith(OURS) and found[name].note]
-    if ours in ratio:
-        figures["over transformers"] = ratio[ours]
-        if (peer := best(ratio, peers)) is not None:
-            figures["over the best peer"] = ratio[ours] / peer[1]
-        if exact and rate:
-            figures["of the rate of products"] = work / found[ours].median / rate
-    rows = []
-    for name in shown:
-        one = found[name]
+    figures, faults, rows = compared(found, ours, BASE, peers), failures(found), []
+    if exact and rate and found[ours].median:
+        figures["of the rate of products"] = work / found[ours].median / rate
+    for name, one in found.items():
         differs = None if one.answer is None or right is None else _differs(one.answer, right, exact)
         if name.startswith(OURS) and differs is not None and not _right(differs, exact):
             faults.append(f"{name} differs from transformers: {differs:.2g}")
         rows.append({
-            "engine": name, "seconds": one.median, "texts/s": len(lengths) / one.median if one.median else None,
-            "GFLOP/s": work / one.median / 1e9 if one.median else None, "over transformers": ratio.get(name),
-            "differs by" if exact else "cosine": differs, "note": one.note,
-            **({"task score": _score(one.answer)} if model.name == "minilm" else {}),
+            "engine": name, "seconds": one.median, "texts/s": per_second(len(lengths), one),
+            "GFLOP/s": per_second(work / 1e9, one), "over transformers": ratio.get(name),
+            "differs by" if exact else "cosine": differs,
+            **({"task score": _score(one.answer)} if model.name == "minilm" else {}), "note": one.note,
         })  # fmt: skip
     facts = {
         "texts": len(lengths), "tokens": sum(lengths), "longest": max(lengths),

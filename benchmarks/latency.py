@@ -11,12 +11,11 @@ from pathlib import Path
 from benchmarks.encode import BASE, CONVERTED, CTRANSLATE, ENGINES, EXPORTED, ONNX, SENTENCE
 from benchmarks.harness import check, models, texts
 from benchmarks.harness.job import Job
-from benchmarks.harness.turns import OURS, Side, Timed, best, interleaved_cases, ratios
+from benchmarks.harness.turns import OURS, PLAIN, Side, Timed, compared, failures, interleaved_cases, ratios
 
 LENGTHS = (16, 40, 128)
 TRANSFORMERS = BASE.partition(",")[0]
 PEERS = (ONNX, CTRANSLATE, SENTENCE)
-PLAIN = f"{OURS}, plain model"
 ROUNDS, CALLS = 8, 10
 
 
@@ -42,23 +41,16 @@ def measure(quick: bool) -> list[Job]:
 
 def _job(length: int, found: dict[str, Timed]) -> Job:
     ratio, right = ratios(found, TRANSFORMERS), found[TRANSFORMERS].answer
-    rows, faults, figures = [], [], {}
-    if OURS in ratio:
-        figures["over transformers"] = ratio[OURS]
-        if (peer := best(ratio, PEERS)) is not None:
-            figures["over the best peer"] = ratio[OURS] / peer[1]
+    faults, rows = failures(found), []
     for name, one in found.items():
-        ours, differs = name.startswith(OURS), None
-        if one.answer is not None and right is not None:
-            differs = check.apart_alone(one.answer, right)
-            if ours and differs > check.ROUNDING:
-                faults.append(f"{name} differs from transformers: {differs:.2g}")
-        if ours and one.note:
-            faults.append(f"{name}: {one.note}")
+        differs = None if one.answer is None or right is None else check.apart_alone(one.answer, right)
+        if name.startswith(OURS) and differs is not None and differs > check.ROUNDING:
+            faults.append(f"{name} differs from transformers: {differs:.2g}")
         rows.append({
             "engine": name, "median ms": _ms(one.median), "95 % within ms": _ms(one.percentile(0.95)),
             "over transformers": ratio.get(name), "differs by": differs, "note": one.note,
         })  # fmt: skip
+    figures = compared(found, OURS, TRANSFORMERS, PEERS)
     return Job(name=f"latency-{length}", figures=figures, sides=rows, facts={"tokens": length}, faults=faults)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.worker import THREADS
 
@@ -42,6 +43,7 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int) -> Callable[[]
     """The likeliest ``new`` tokens after the one prompt."""
     import llama_cpp
 
+    _without_tiles(llama_cpp.llama_cpp)
     network = llama_cpp.Llama(
         model, n_ctx=LARGEST, n_threads=THREADS, n_threads_batch=THREADS, n_gpu_layers=0, verbose=False
     )
@@ -57,3 +59,18 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int) -> Callable[[]
         return [row]
 
     return job
+
+
+def _without_tiles(library: Any) -> None:
+    """Load weights as they are on disk: its AMX kernels, which need them repacked, fault in some virtual machines.
+
+    What reads one token at a time is bound by memory, and has no use for tiles.
+    """
+    defaults = library.llama_model_default_params
+
+    def chosen() -> Any:
+        found = defaults()
+        found.use_extra_bufts = False
+        return found
+
+    library.llama_model_default_params = chosen

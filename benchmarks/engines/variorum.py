@@ -31,6 +31,20 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int, weights: str =
     return lambda: [row.ids for row in generate(network, prompts, max_new_tokens=new)]
 
 
+def nats(model: str, ids: Sequence[int], weights: str = "") -> Callable[[], float]:
+    """The mean surprise of each token of a text after those before it, in nats."""
+    import torch
+
+    network, row = loaded(model, weights), torch.tensor([list(ids)])
+
+    @torch.no_grad()
+    def job() -> float:
+        scores = network(row).logits[0, :-1].float()
+        return float(torch.nn.functional.cross_entropy(scores, row[0, 1:]))
+
+    return job
+
+
 def loaded(model: str, weights: str = "") -> Any:
     """A checkpoint, prepared for inference where ``weights`` says how."""
     import torch

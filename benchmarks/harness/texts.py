@@ -37,6 +37,26 @@ def exact(tokenizer: Path, length: int) -> str:
     raise ValueError(f"no text has {length} tokens")
 
 
+def written(tokenizer: Path, length: int, start: int = 0) -> list[int]:
+    """So many ids of Emma's first chapters from token ``start`` on, by ``tokenizer`` (a ``tokenizer.json``)."""
+    from tokenizers import Tokenizer
+
+    pieces = Tokenizer.from_file(str(tokenizer))
+    text = "\n\n".join(paragraphs(austen()["Emma"])[:40])
+    ids: list[int] = pieces.encode(text, add_special_tokens=False).ids[start : start + length]
+    if len(ids) < length:
+        raise ValueError(f"the chapters have no {length} tokens after {start}")
+    return ids
+
+
+def words(tokenizer: Path) -> list[str]:
+    """The name of every token, by its id."""
+    from tokenizers import Tokenizer
+
+    pieces = Tokenizer.from_file(str(tokenizer))
+    return [pieces.id_to_token(i) for i in range(pieces.get_vocab_size())]
+
+
 def kept(texts: list[str], place: Path) -> str:
     """``texts`` in a file that every engine reads; its name."""
     place.write_text(json.dumps(texts), "utf-8")

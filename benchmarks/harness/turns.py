@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.harness.worker import Broken, Missing, Worker
 
 OURS = "variorum"
+PLAIN = f"{OURS}, plain model"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,16 @@ def _noting(all_timed: Sequence[Timed]) -> Iterator[None]:
         timed.note, timed.seconds = note, []
 
 
+def named(engine: str, weights: str) -> str:
+    """An engine's name with the type of its weights, where that is not float32."""
+    return engine if weights == "float32" else f"{engine}, {weights}"
+
+
+def per_second(amount: float, timed: Timed) -> float | None:
+    """So much work by the median time; ``None`` where there is none."""
+    return amount / timed.median if timed.median else None
+
+
 def ratios(found: Mapping[str, Timed], base: str) -> dict[str, float]:
     """How many times as fast as ``base`` each side is, by medians."""
     one = found[base].median if base in found else None
@@ -106,6 +117,18 @@ def ratios(found: Mapping[str, Timed], base: str) -> dict[str, float]:
     return {name: one / timed.median for name, timed in found.items() if timed.median}
 
 
-def best(ratio: Mapping[str, float], among: Sequence[str]) -> tuple[str, float] | None:
-    """The fastest of the named sides, and its ratio; ``None`` if none was measured."""
-    return max(((name, ratio[name]) for name in among if name in ratio), key=lambda pair: pair[1], default=None)
+def compared(found: Mapping[str, Timed], ours: str, base: str, peers: Sequence[str]) -> dict[str, float]:
+    """The two figures that most goals are about; one that was not measured is left out."""
+    ratio = ratios(found, base)
+    fastest = max((ratio[name] for name in peers if name in ratio), default=None)
+    figures = {}
+    if ours in ratio:
+        figures["over transformers"] = ratio[ours]
+        if fastest is not None:
+            figures["over the best peer"] = ratio[ours] / fastest
+    return figures
+
+
+def failures(found: Mapping[str, Timed]) -> list[str]:
+    """Why ours was not measured, where it was not."""
+    return [f"{name}: {timed.note}" for name, timed in found.items() if name.startswith(OURS) and timed.note]
