@@ -69,12 +69,14 @@ def _fused(
 
 
 BACKENDS: dict[str, Backend] = {"eager": eager, "sdpa": sdpa, "tiled": tiled}
-MANY = 2048 * 2048  # query-key pairs from which on, with scores that sdpa cannot make itself, tiles win in time too
+# Pairs of a query and a key from which on tiles win: over eager in time, over sdpa in memory, whose biases it must be
+# handed whole.
+CAPPED, BIASED = 1024 * 1024, 4096 * 4096
 
 
 def choose(name: str, scores: Scores, *, maps: bool, pairs: int = 0) -> Backend:
-    """The backend called ``name``; "auto" is sdpa where it can, else tiled for many ``pairs`` of a query and a key,
-    and eager for few or for maps.
+    """The backend called ``name``; "auto" is sdpa, or eager where that cannot, or tiled for many ``pairs`` of a query
+    and a key whose scores sdpa cannot make itself.
 
     Raises:
         UsageError: no such backend, or it cannot return attention maps.
@@ -82,9 +84,9 @@ def choose(name: str, scores: Scores, *, maps: bool, pairs: int = 0) -> Backend:
     if name == "auto":
         if maps:
             return eager
-        if pairs >= MANY and (scores.positions.weighs or scores.softcap is not None):
-            return tiled
-        return sdpa if scores.softcap is None else eager
+        if scores.softcap is not None:
+            return tiled if pairs >= CAPPED else eager
+        return tiled if scores.positions.weighs and pairs >= BIASED else sdpa
     if name not in BACKENDS:
         raise UsageError(f"no attention backend is called {name!r}", remedy=f"one of auto, {', '.join(BACKENDS)}")
     if maps and name != "eager":

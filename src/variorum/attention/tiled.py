@@ -20,7 +20,7 @@ from variorum.attention.masks import Mask
 from variorum.attention.scores import Scores, score_type
 from variorum.parts.where import Where
 
-ROWS, COLUMNS = 128, 512  # queries and keys of a tile: its scores stay in a processor's cache
+ROWS, COLUMNS = 128, 256  # queries and keys of a tile: its scores stay in a processor's cache
 
 
 def tiled(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where) -> tuple[Tensor, None]:
@@ -128,13 +128,15 @@ class _Tiled(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         out, sums, *every = ctx.saved_tensors
         inputs, tiling = _Inputs.of(every), ctx.tiling
-        learns = [x is not None and x.is_floating_point() for x in every]
+        learns = ctx.needs_input_grad[1:]
         totals = [torch.zeros_like(x, dtype=sums.dtype) if on else None for x, on in zip(every, learns, strict=True)]
         for rows, tiles in tiling.runs():
             own, sum_ = grad[:, :, rows], sums[:, :, rows]
             inner = (own * out[:, :, rows]).sum(-1, keepdim=True, dtype=sums.dtype)
             for tile in tiles:
-                found = _gradients(tiling, tile, inputs.cut(tile), own, sum_, inner)
+                cut = inputs.cut(tile).every
+                leaves = [x.detach().requires_grad_() if on else x for x, on in zip(cut, learns, strict=True)]
+                found = _gradients(tiling, tile, leaves, own, sum_, inner)
                 for total, part in zip(_Inputs.of(totals).cut(tile).every, found, strict=True):
                     if total is not None and part is not None:
                         total += part
@@ -165,25 +167,29 @@ def _softmax(tiling: _Tiling, tiles: list[_Tile], inputs: _Inputs) -> tuple[Tens
 
 
 def _gradients(
-    tiling: _Tiling, tile: _Tile, cut: _Inputs, grad: Tensor, sums: Tensor, inner: Tensor
+    tiling: _Tiling, tile: _Tile, leaves: list[Any], grad: Tensor, sums: Tensor, inner: Tensor
 ) -> list[Tensor | None]:
-    """Of what one tile reads. ``grad`` is its output's; ``inner`` [B, H, rows, 1] each query's gradient · output.
+    """Of those ``leaves`` that learn. ``grad`` is the output's, ``inner`` [B, H, rows, 1] its product with the output.
 
     The hooks are computed again with a gradient of their own, so that whatever they learned gets its share.
     """
-    leaves = [None if x is None else x.detach().requires_grad_(x.is_floating_point()) for x in cut.every]
+    cut = _Inputs.of(leaves)
     with torch.enable_grad():
-        logits = tiling.logits(tile, _Inputs.of(leaves))
+        logits = tiling.logits(tile, cut)
     weights = tiling.hide(tile, logits.detach()).sub(sums).exp_()
-    by_kv = _grouped(grad, cut.v.shape[1])
-    of_weights = _ungrouped(by_kv @ cut.v.transpose(-1, -2), grad.shape[1]).to(weights.dtype)
+    by_kv, v = _grouped(grad, cut.v.shape[1]), cut.v.detach()
+    of_weights = _ungrouped(by_kv @ v.transpose(-1, -2), grad.shape[1]).to(weights.dtype)
     kept, used = tiling.kept(tile, weights), weights
     if kept is not None:
         of_weights, used = of_weights * kept, weights * kept
-    of_v = _grouped(used, cut.v.shape[1]).to(grad.dtype).transpose(-1, -2) @ by_kv
-    learned = [x for x in leaves if x is not None and x.requires_grad]
-    found = iter(torch.autograd.grad(logits, learned, weights * (of_weights - inner), allow_unused=True))
-    gradients = [next(found) if x is not None and x.requires_grad else None for x in leaves]
+    of_v = _grouped(used, v.shape[1]).to(grad.dtype).transpose(-1, -2) @ by_kv
+    learning = [at for at, x in enumerate(leaves) if x is not None and x.requires_grad]
+    gradients: list[Tensor | None] = [None] * len(leaves)
+    if logits.requires_grad:
+        wanted = [leaves[at] for at in learning]
+        found = torch.autograd.grad(logits, wanted, weights * (of_weights - inner), allow_unused=True)
+        for at, gradient in zip(learning, found, strict=True):
+            gradients[at] = gradient
     return [*gradients[:2], of_v, *gradients[3:]]
 
 

@@ -135,9 +135,12 @@ class Alibi(LayerPositions):
     def _lines(self, where: Where, dtype: torch.dtype) -> Tensor:
         return where.remember(("alibi", self.spec, self.heads, dtype), lambda: self._made(where, dtype))
 
+    def tables(self, where: Where) -> tuple[Tensor, ...]:
+        return (alibi_slopes(self.heads, self.spec.max_bias).to(where.q_positions.device),)
+
     def _made(self, where: Where, dtype: torch.dtype) -> Tensor:
         wide = torch.promote_types(dtype, torch.float32)  # half precision cannot count to 2,049
-        slopes = alibi_slopes(self.heads, self.spec.max_bias).to(where.distance.device, wide)
+        slopes = self._tables(where)[0].to(wide)
         return (where.distance.abs()[:, None].to(wide) * -slopes[:, None, None]).to(dtype)
 
 
