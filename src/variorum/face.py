@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,8 +11,7 @@ from torch import Tensor
 
 from variorum import builder, checkpoint, hub
 from variorum.family.reference import architecture
-from variorum.inference import chat, encode, generate
-from variorum.inference.sampling import Sampling
+from variorum.inference import chat, encode, generate, habits, texts
 from variorum.model import Model as Core
 from variorum.spec import rules
 from variorum.spec.model import Model as Spec
@@ -21,42 +21,61 @@ class Model(Core):
     """An ``nn.Module`` that also writes, reads and saves. See :class:`variorum.model.Model` for its forward."""
 
     def generate(
-        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, max_new_tokens: int = 20,
-        language: str | None = None, stop: Sequence[str] = (), **choice: Any,
-    ) -> str | list[str] | list[list[int]]:  # fmt: skip
+        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, language: str | None = None, **choice: Any
+    ) -> str | list[str] | list[list[int]]:
         """Continue one text, several, or lists of ids; the answer has the prompt's form.
 
         Args:
             prompt: what to continue, or to answer.
-            max_new_tokens: at most so many.
             language: the token of the language to write in, for models that write several ("de_DE").
-            stop: texts end before the first of these that they hold.
-            choice: fields of :class:`~variorum.inference.sampling.Sampling`, such as ``temperature=0.8, top_p=0.9``;
-                without them each token is the likeliest.
+            choice: fields of a :class:`~variorum.inference.strategy.Strategy` and its parts: ``max_new_tokens=50``,
+                ``temperature=0.8, top_p=0.9``, ``num_beams=4``, ``prompt_lookup_num_tokens=8``, ``stop_strings=[...]``;
+                what is left out is as the checkpoint's ``generation_config.json`` says, or else 20 tokens, the
+                likeliest each time. More than one of ``num_return_sequences`` come in a list, those of a prompt
+                together.
 
         Raises:
-            UsageError: the model cannot write, or not in that language; or a value that makes no choice.
+            UsageError: the model cannot write, or not in that language; or wishes that make no sense.
         """
-        given: dict[str, Any] = {"max_new_tokens": max_new_tokens, "sampling": Sampling(**choice)}
-        if isinstance(prompt, str):
-            return generate.write(self, [prompt], language=language, stop=stop, **given)[0].text
-        if prompt and isinstance(prompt[0], str):
-            texts = cast("Sequence[str]", prompt)
-            return [one.text for one in generate.write(self, texts, language=language, stop=stop, **given)]
-        rows, ends = cast("Sequence[Sequence[int]]", prompt), generate.end_ids(self)
+        self._warn()
+        if isinstance(prompt, str) or (prompt and isinstance(prompt[0], str)):
+            asked = [prompt] if isinstance(prompt, str) else cast("Sequence[str]", prompt)
+            found = [one.text for one in texts.write(self, asked, language=language, **choice)]
+            return found[0] if isinstance(prompt, str) and len(found) == 1 else found
+        rows = cast("Sequence[Sequence[int]]", prompt)
         generate.require_decoder(self)
-        fixed = generate.forced(self, language)
-        return [one.ids for one in generate.generate(self, rows, end_ids=ends, fixed=fixed, **given)]
+        strategy = habits.asked(self, rows, choice, language=language)
+        return [one.ids for one in generate.generate(self, rows, strategy)]
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, max_new_tokens: int = 256, **options: Any) -> str:
+    def stream(
+        self, prompt: str | Sequence[Mapping[str, Any]], *, language: str | None = None, **choice: Any
+    ) -> Iterator[str]:
+        """What :meth:`generate` writes after a text, or :meth:`chat` after messages, piece by piece as it is written.
+
+        Raises:
+            UsageError: as they do, at once; and for a search over beams, which knows its text only at its end.
+        """
+        self._warn()
+        if isinstance(prompt, str):
+            return texts.stream(self, prompt, language=language, **choice)
+        return chat.stream(self, prompt, **choice)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
         """The model's turn after ``messages``, by the checkpoint's chat template; see :mod:`variorum.inference.chat`.
+
+        ``options`` are as in :meth:`generate`, with 256 tokens where nobody says how many; others go to the template.
 
         Raises:
             UsageError: no chat template, or a conversation that it refuses.
         """
-        return chat.answer(self, messages, max_new_tokens=max_new_tokens, **options).text
+        self._warn()
+        return chat.answer(self, messages, **options).text
 
-    def embed(self, texts: Sequence[str], *, batch_size: int = 32, prompt: str | None = None) -> Tensor:
+    def _warn(self) -> None:
+        for clause in habits.unmet(self):
+            warnings.warn(clause, stacklevel=3)
+
+    def embed(self, texts: Sequence[str], *, batch_size: int | None = None, prompt: str | None = None) -> Tensor:
         """Sentence vectors [N, D], pooled as the checkpoint says (by default the mean, L2-normalised).
 
         ``prompt`` names what is put before each text ("query", "passage"), where the checkpoint or its spec has such.

@@ -13,7 +13,8 @@ import transformers
 import variorum
 from tests.cli import models
 from tests.tools.command import variorum as run
-from variorum.inference.generate import generate, write
+from variorum.inference.generate import generate
+from variorum.inference.texts import write
 
 PROMPTS = ["The Law will", "its application", "Emma"]
 MADE = {"gpt2": models.gpt2, "llama": models.llama, "t5": models.t5}
@@ -120,5 +121,5 @@ def test_chance_repeats_itself_under_a_seed_and_a_text_ends_before_a_stop(
     assert once != said()
     assert said(*drawn[:-1], "4") != once
     stop = once[3:6]
-    assert said(*drawn, "--stop", stop) == once[: once.index(stop)]
+    assert said(*drawn, "--stop-strings", stop) == once[: once.index(stop)]
     assert "top_p is 1.5" in refuse("generate", str(made("gpt2")), PROMPTS[0], "--top-p", "1.5", code=2)

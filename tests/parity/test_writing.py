@@ -15,7 +15,9 @@ from tests.parity import oracle
 from tests.parity.case import materialise
 from tests.parity.tiny import named
 from variorum.errors import UsageError
-from variorum.inference.generate import Forced, end_ids, forced, generate
+from variorum.inference.generate import generate
+from variorum.inference.habits import end_ids, forced
+from variorum.inference.strategy import Forced
 
 NEW = 12
 #: name, what the published files say beside the model's shape, and where they say it

@@ -21,7 +21,8 @@ import variorum
 from tests.tools.command import variorum as run
 from tests.tools.weights import GEMMA, need
 from variorum.family import find
-from variorum.inference.generate import end_ids, generate
+from variorum.inference.generate import generate
+from variorum.inference.habits import end_ids
 from variorum.spec.size import size
 from variorum.text.corpora import austen
 from variorum.text.readers import paragraphs

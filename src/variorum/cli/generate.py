@@ -1,64 +1,104 @@
-"""``variorum generate``: a text continued, the likeliest token each time or one drawn by chance."""
+"""``variorum generate``: a text continued or answered, as the checkpoint says or as the flags do."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import itertools
+from typing import Annotated, Any, Literal
 
 from variorum.cli.loading import PLAIN, Loading
-from variorum.cli.output import emit
+from variorum.cli.output import chosen, emit, pour, say
 from variorum.cli.reading import Option
+from variorum.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choosing:
-    """How the next token is chosen.
+    """How the text is chosen. What no flag says is as the checkpoint's generation_config.json says.
 
     Args:
+        max_new_tokens: At most so many; the model may end earlier. Without a word from anybody 20, in a chat 256.
+        min_new_tokens: The model may not end before.
+        stop_strings: End before the first of these texts.
+        do_sample: Draw each token by its probability.
         temperature: 0 takes the likeliest token; above it, scores are divided by this before one is drawn.
         top_k: Draw among so many of the likeliest.
         top_p: Draw among the fewest of the likeliest that together have this probability.
         min_p: Draw among those with at least this share of the best one's probability.
         typical_p: Draw among those whose surprise is nearest to the expected one, up to this probability.
+        seed: Of the draws.
         repetition_penalty: Make tokens of the text so far less likely; 1 leaves them as they are.
         presence_penalty: Taken from the score of what was written.
         frequency_penalty: The same for each time that it was written.
-        no_repeat_ngram: No run of so many tokens comes twice.
-        min_new_tokens: The model may not end before.
-        seed: Of the draws.
+        no_repeat_ngram_size: No run of so many tokens comes twice.
+        suppress_tokens: Ids that are never written.
+        begin_suppress_tokens: Ids that are not written first.
+        num_beams: Keep so many texts in sight; 1 searches for none.
+        length_penalty: Finished texts are compared by log-probability / length^this, their end tokens counted.
+        early_stopping: true ends the search once enough texts have ended; never, only where none can be better.
+        num_return_sequences: Write so many of the texts found.
+        assistant_model: A smaller model of the same tokenizer that guesses ahead; the text stays as it is without.
+        num_assistant_tokens: It guesses so many tokens at a time.
+        prompt_lookup_num_tokens: Guess so many tokens from the text itself, where its last tokens stood before.
+        max_matching_ngram_size: Look up at most so many last tokens.
     """
 
-    temperature: float = 0.0
+    max_new_tokens: int | None = None
+    min_new_tokens: int | None = None
+    stop_strings: Annotated[tuple[str, ...], Option(many=True)] = ()
+    do_sample: bool = False
+    temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
     typical_p: float | None = None
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    no_repeat_ngram: int = 0
-    min_new_tokens: int = 0
-    seed: int = 0
+    seed: int | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    suppress_tokens: Annotated[tuple[int, ...], Option(many=True)] = ()
+    begin_suppress_tokens: Annotated[tuple[int, ...], Option(many=True)] = ()
+    num_beams: int | None = None
+    length_penalty: float | None = None
+    early_stopping: Literal["true", "false", "never"] | None = None
+    num_return_sequences: int | None = None
+    assistant_model: str | None = None
+    num_assistant_tokens: int | None = None
+    prompt_lookup_num_tokens: int | None = None
+    max_matching_ngram_size: int | None = None
 
 
-LIKELIEST = Choosing()
+NOTHING_SAID = Choosing()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Talk:
+    """Whether the text is what somebody says.
+
+    Args:
+        chat: The text is what a user says; the checkpoint's chat template makes it a conversation.
+        system: What the model is told before a conversation begins; with --chat.
+    """
+
+    chat: bool = False
+    system: str | None = None
+
+
+NO_TALK = Talk()
 
 
 def command(
-    model: str, text: str, *, max_new_tokens: int = 20, language: str | None = None, chat: bool = False,
-    system: str | None = None, stop: Annotated[tuple[str, ...], Option(many=True)] = (),
-    choosing: Choosing = LIKELIEST, loading: Loading = PLAIN,
+    model: str, text: str, *, language: str | None = None, stream: bool = False, talk: Talk = NO_TALK,
+    choosing: Choosing = NOTHING_SAID, loading: Loading = PLAIN,
 ) -> None:  # fmt: skip
-    """Continue a text over a cache, the likeliest token each time unless told otherwise.
+    """Continue a text over a cache, as the checkpoint says or the likeliest token each time, unless told otherwise.
 
     Args:
         model: A directory, a spec's name, or org/name in the cache; a decoder, or an encoder-decoder that answers.
         text: The text to continue, or to answer.
-        max_new_tokens: At most so many; the model may end earlier.
-        chat: The text is what a user says; the checkpoint's chat template makes it a conversation.
-        system: What the model is told before a conversation begins; with --chat.
-        stop: End before the first of these texts.
         language: The token of the language to write in, as the tokenizer names it (de_DE), where there are several.
+        stream: Write the text as it comes.
     """
     from variorum.family.reference import is_file, read
     from variorum.hub import spec_named
@@ -68,22 +108,42 @@ def command(
         from variorum.inference.generate import require_writer
 
         require_writer(spec)  # no need to look for its weights
+    if stream and chosen() != "human":
+        raise UsageError("a stream is for people to read", remedy="leave out --stream, or --format")
     from variorum.cli.loading import load
-    from variorum.inference.generate import write
-    from variorum.inference.sampling import Sampling
+    from variorum.inference.habits import unmet
 
-    sampling = Sampling(**dataclasses.asdict(choosing))
     loaded = load(model, loading)
-    if chat or system is not None:
+    for clause in unmet(loaded):
+        say(f"note: {clause}")
+    choice = _choice(choosing, loading)
+    turns = ([("system", talk.system)] if talk.system is not None else []) + [("user", text)]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    talks = talk.chat or talk.system is not None
+    begun = text if not talks and loaded.spec.architecture.encoder is None else ""
+    choice |= {} if talks else {"language": language}
+    if stream:
+        pour(itertools.chain([begun], loaded.stream(messages if talks else text, **choice)))
+        return
+    if talks:
         from variorum.inference.chat import answer
 
-        turns = ([] if system is None else [("system", system)]) + [("user", text)]
-        said = [{"role": role, "content": content} for role, content in turns]
-        written = answer(loaded, said, max_new_tokens=max_new_tokens, sampling=sampling, stop=stop)
-        emit(written, human=written.text)
-        return
-    written = write(
-        loaded, [text], max_new_tokens=max_new_tokens, language=language, sampling=sampling, stop=stop
-    )[0]  # fmt: skip
-    begun = text if loaded.spec.architecture.encoder is None else ""
-    emit(written, human=begun + written.text)
+        written = [answer(loaded, messages, **choice)]
+    else:
+        from variorum.inference.texts import write
+
+        written = write(loaded, [text], **choice)
+    emit(written[0] if len(written) == 1 else written, human="\n".join(begun + one.text for one in written))
+
+
+def _choice(choosing: Choosing, loading: Loading) -> dict[str, Any]:
+    """What the flags say, as the fields of a strategy."""
+    given = dataclasses.asdict(choosing)
+    said = {name: value for name, value in given.items() if value != getattr(NOTHING_SAID, name)}
+    if "early_stopping" in said:
+        said["early_stopping"] = {"true": True, "false": False}.get(said["early_stopping"], "never")
+    if "assistant_model" in said:
+        from variorum.cli.loading import load
+
+        said["assistant_model"] = load(said["assistant_model"], loading)
+    return said

@@ -82,6 +82,13 @@ def emit(
         print(line)
 
 
+def pour(pieces: Iterable[str]) -> None:
+    """Print a text for people on stdout piece by piece, as it comes."""
+    for piece in pieces:
+        print(_CONTROLS.sub("", piece), end="", flush=True)
+    print()
+
+
 def say(*words: object) -> None:
     """Write a note to stderr: progress, a warning, where a file is."""
     print(*words, file=sys.stderr, flush=True)

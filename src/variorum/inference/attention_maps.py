@@ -19,7 +19,7 @@ from torch import Tensor
 from variorum.attention.attention import Attention, split_heads
 from variorum.errors import UsageError, nearest
 from variorum.inference.encode import tensors, tokenizer_of
-from variorum.inference.generate import write
+from variorum.inference.texts import write
 from variorum.model import Model
 from variorum.parts.positions import Disentangled
 

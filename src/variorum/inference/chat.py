@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from variorum.errors import UsageError
-from variorum.inference.encode import SPARE, tokenizer_of
-from variorum.inference.generate import Text, end_ids, generate, require_decoder, stopped
-from variorum.inference.sampling import GREEDY, Sampling
+from variorum.inference.encode import tokenizer_of
+from variorum.inference.generate import pieces, require_decoder
+from variorum.inference.habits import asked
+from variorum.inference.strategy import fields
+from variorum.inference.texts import Request, Text, fulfil
 from variorum.model import Model
 from variorum.text.chat import Message, chat_ids
 
+#: New tokens where neither the caller nor the checkpoint says how many.
+TURN = 256
 
-def answer(
-    model: Model, messages: Sequence[Message], *, max_new_tokens: int = 256, allow_special_text: bool = False,
-    sampling: Sampling = GREEDY, stop: Sequence[str] = (), **variables: Any,
-) -> Text:  # fmt: skip
+
+def answer(model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, **options: Any) -> Text:
     """The model's turn after ``messages``; ``prompt`` is the last message.
 
     Args:
         messages: turns in order, each with ``role`` and ``content``.
-        max_new_tokens: at most so many, the end token included.
-        sampling: how each token is chosen. stop: the turn ends before the first of these.
         allow_special_text: let special tokens spelt out in a message be such; otherwise they are text.
-        variables: what the template reads besides, such as ``tools``.
+        options: fields of a :class:`~variorum.inference.strategy.Strategy` and its parts, as for
+            :func:`variorum.inference.texts.write`; what else is named goes to the template, such as ``tools``.
 
     Raises:
         UsageError: the model cannot write, has no chat template, or its template refuses the conversation.
         DamagedFile: the template fails.
     """
+    request, choice = _request(model, messages, allow_special_text, options)
+    return fulfil(model, [request], asked(model, [request.ids], choice, length=TURN))[0]
+
+
+def stream(
+    model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, **options: Any
+) -> Iterator[str]:
+    """The text of :func:`answer`, piece by piece; see :func:`variorum.inference.texts.stream`."""
+    request, choice = _request(model, messages, allow_special_text, options)
+    return pieces(model, request.ids, request.before, asked(model, [request.ids], choice, length=TURN))
+
+
+def _request(
+    model: Model, messages: Sequence[Message], allow_special_text: bool, options: dict[str, Any]
+) -> tuple[Request, dict[str, Any]]:
+    """What is asked, and the part of ``options`` that is about how to answer."""
     require_decoder(model)
     if model.spec.architecture.encoder is not None:
         raise UsageError(f"{model.spec.name} answers texts, not conversations", remedy="leave out chat")
-    tokenizer = tokenizer_of(model)
-    prompt = chat_ids(tokenizer, messages, allow_special_text=allow_special_text, **variables)
-
-    def said(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode([id for id in ids if id < tokenizer.vocab_size]))
-
-    [found] = generate(
-        model, [prompt], max_new_tokens=max_new_tokens, end_ids=end_ids(model), sampling=sampling,
-        ended=lambda _, ids: stopped(said(ids), stop) is not None,
-    )  # fmt: skip
-    text = said(found.ids)
-    names = [tokenizer.id_to_token(id) if id < tokenizer.vocab_size else SPARE for id in found.ids]
-    last = str(messages[-1].get("content", ""))
-    return Text(last, text[: stopped(text, stop)], found.ids, names, found.log_probabilities, found.stopped)
+    choice = {name: value for name, value in options.items() if name in fields() or name == "do_sample"}
+    variables = {name: value for name, value in options.items() if name not in choice}
+    ids = chat_ids(tokenizer_of(model), messages, allow_special_text=allow_special_text, **variables)
+    return Request(str(messages[-1].get("content", "")), ids, []), choice

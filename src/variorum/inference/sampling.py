@@ -1,13 +1,17 @@
 """How the next token is chosen: the likeliest, or drawn from what is left of the distribution.
 
-The steps follow the order in which the fields stand: what was written is penalised, some tokens are ruled out, scores
-are divided by the temperature, then the tail is cut, by rank, by mass, by ratio to the best, or by surprise.
+Rules act in the order of the released code (``transformers``), in which the fields stand: what was written is
+penalised, runs and tokens are ruled out, scores are divided by the temperature, then the tail is cut by rank, by mass,
+by ratio to the best and by surprise. Presence and frequency, which that code lacks, follow the repetition penalty, as
+in vLLM.
+What ends a text, or is forced, is no matter of choice; see :mod:`variorum.inference.strategy`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import random
 from collections.abc import Sequence
 
 import torch
@@ -17,70 +21,96 @@ from variorum.errors import UsageError
 
 #: Below this the likeliest token has all the probability that float64 can tell.
 COLD = 1e-6
+#: The rules that cut the tail of a distribution, in their order.
+CUTS = ("top_k", "top_p", "min_p", "typical_p")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Rules of choice. The default takes the likeliest token, the lowest id on ties.
+    """Rules of choice, named as in ``generation_config.json``. The default takes the likeliest, the lowest id on ties.
 
     Args:
         repetition_penalty: scores of tokens that stand in the text so far, prompt included, are divided by this if
             positive and multiplied if negative, once a token (Keskar et al. 2019).
         presence_penalty, frequency_penalty: taken from the score of each token written so far, once, and once for each
             time that it was written.
-        no_repeat_ngram: no run of so many tokens comes twice, prompt included; 0 is no such rule.
-        suppressed: ids that are never written.
-        min_new_tokens: no row ends before it has so many.
+        no_repeat_ngram_size: no run of so many tokens comes twice, prompt included; 0 is no such rule.
+        bad_words_ids: runs that are never completed.
+        suppress_tokens: ids that are never written. begin_suppress_tokens: ids that are not written first.
         temperature: scores are divided by this; 0 takes the likeliest.
-        top_k: only so many of the likeliest stay.
+        top_k: only so many of the likeliest stay, and what is as likely as the last of them.
         top_p: the fewest of the likeliest that together reach this probability stay (Holtzman et al. 2019).
         min_p: those with at least this share of the best one's probability stay.
         typical_p: those whose surprise is nearest to the expected one stay, up to this mass (Meister et al. 2022).
-        seed: of the draws; row i of a batch draws from (seed, i), whatever stands beside it.
+        seed: of the draws. With one number, row i of a batch draws from (seed, i), whatever stands beside it; with one
+            for each row, every row draws as it would alone with its own.
 
     Raises:
-        UsageError: a value that makes no choice.
+        UsageError: a value that makes no choice, or a cut of a distribution that nothing is drawn from.
     """
 
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    no_repeat_ngram: int = 0
-    suppressed: tuple[int, ...] = ()
-    min_new_tokens: int = 0
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+    begin_suppress_tokens: tuple[int, ...] = ()
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
     typical_p: float | None = None
-    seed: int = 0
+    seed: int | tuple[int, ...] = 0
 
     def __post_init__(self) -> None:
-        positive = {"repetition_penalty": self.repetition_penalty, "top_k": self.top_k}
-        shares = {"top_p": self.top_p, "min_p": self.min_p, "typical_p": self.typical_p}
-        counts = {"temperature": self.temperature, "no_repeat_ngram": self.no_repeat_ngram,
-                  "min_new_tokens": self.min_new_tokens}  # fmt: skip
         for names, fits, remedy in (
-            (positive, lambda x: x > 0, "give a number above 0"),
-            (shares, lambda x: 0 < x <= 1, "give a number above 0, at most 1"),
-            (counts, lambda x: x >= 0, "give 0 or more"),
+            (("repetition_penalty", "top_k"), lambda x: x > 0, "give a number above 0"),
+            (("top_p", "min_p", "typical_p"), lambda x: 0 < x <= 1, "give a number above 0, at most 1"),
+            (("temperature", "no_repeat_ngram_size"), lambda x: x >= 0, "give 0 or more"),
         ):
-            for name, value in names.items():
+            for name in names:
+                value = getattr(self, name)
                 if value is not None and not fits(value):
                     raise UsageError(f"{name} is {value}", remedy=remedy)
+        if self.cuts and not self.draws:
+            name = next(iter(self.cuts))
+            raise UsageError(f"{name} has no say where the likeliest token is taken", remedy="give a temperature")
 
     @property
     def draws(self) -> bool:
         """Whether chance has a say."""
         return self.temperature > COLD
 
-    def generators(self, rows: int) -> list[torch.Generator]:
-        """A generator for each row of a batch."""
-        digests = (hashlib.sha256(f"{self.seed}|{row}".encode()).digest() for row in range(rows))
-        return [torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1) for digest in digests]
+    @property
+    def cuts(self) -> dict[str, float]:
+        """The rules that cut the tail, by name."""
+        named = {name: getattr(self, name) for name in CUTS}
+        return {name: value for name, value in named.items() if value is not None}
 
-    def penalised(self, scores: Tensor, prompt: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> Tensor:
-        """Scores [V] of one row after everything that depends on its text; float32 or better."""
+    @property
+    def penalises(self) -> bool:
+        """Whether what was written, or an id, is held against a token."""
+        drawn_from = {"temperature", "seed", *CUTS}
+        names = [field.name for field in dataclasses.fields(self) if field.name not in drawn_from]
+        return any(getattr(self, name) != getattr(GREEDY, name) for name in names)
+
+    def chances(self, rows: int) -> list[random.Random]:
+        """Where each row of a batch draws from.
+
+        Raises:
+            UsageError: more or fewer seeds than rows.
+        """
+        if isinstance(self.seed, int):
+            names = [f"{self.seed}|{row}" for row in range(rows)]
+        elif len(self.seed) == rows:
+            names = [f"{seed}|0" for seed in self.seed]
+        else:
+            raise UsageError(f"{len(self.seed)} seeds for {rows} texts", remedy="give one, or one for each")
+        return [random.Random(hashlib.sha256(name.encode()).digest()) for name in names]
+
+    def penalised(self, scores: Tensor, prompt: Sequence[int], written: Sequence[int]) -> Tensor:
+        """Scores [V] of one row after everything that depends on its text; ``scores`` stay as they are."""
         scores = scores.clone()
         if self.repetition_penalty != 1.0:
             seen = torch.tensor(sorted({*prompt, *written}), dtype=torch.long, device=scores.device)
@@ -89,23 +119,31 @@ class Sampling:
         if written and (self.presence_penalty or self.frequency_penalty):
             ids, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
             scores[ids] -= self.presence_penalty + self.frequency_penalty * counts
-        banned = [*self.suppressed, *self._repeating([*prompt, *written])]
-        if len(written) < self.min_new_tokens:
-            banned += ends
+        banned = [*self._completing(prompt, written), *self.suppress_tokens]
+        if not written:
+            banned += self.begin_suppress_tokens
         if banned:
             scores[torch.tensor(banned, device=scores.device)] = -torch.inf
         return scores
 
-    def _repeating(self, text: Sequence[int]) -> list[int]:
-        """Tokens that would end a run that ``text`` has already."""
-        n = self.no_repeat_ngram
-        if not n or len(text) < n:
+    def _completing(self, prompt: Sequence[int], written: Sequence[int]) -> list[int]:
+        """Tokens that would complete a bad word, or a run that the text has already."""
+        n = self.no_repeat_ngram_size
+        if not n and not self.bad_words_ids:
             return []
-        last = list(text[len(text) - n + 1 :])
-        return [text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == last]
+        text = [*prompt, *written]
+        found = [word[-1] for word in self.bad_words_ids if text[len(text) - len(word) + 1 :] == [*word[:-1]]]
+        if 0 < n <= len(text):
+            last = text[len(text) - n + 1 :]
+            found += [text[i + n - 1] for i in range(len(text) - n + 1) if text[i : i + n - 1] == last]
+        return found
 
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Scores [B, V] -> what is drawn from, float64 [B, V]; a row of sum 1."""
+    def distribution(self, scores: Tensor) -> Tensor:
+        """Scores [B, V] -> what is drawn from, float64 [B, V], each row of sum 1; one token has all where none is."""
+        if not self.draws:
+            return torch.zeros(scores.shape, dtype=torch.float64, device=scores.device).scatter_(
+                -1, scores.argmax(-1, keepdim=True), 1.0
+            )
         scores = scores.double() / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             least = scores.topk(self.top_k, -1).values[:, -1:]
@@ -121,13 +159,18 @@ class Sampling:
             scores = _nucleus(scores, (-logs - expected).abs(), self.typical_p)
         return scores.softmax(-1)
 
-    def choose(self, scores: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """A token for each row of scores [B, V], [B]."""
+    def choose(self, scores: Tensor, chances: Sequence[random.Random]) -> list[int]:
+        """A token for each row of scores [B, V]."""
         if not self.draws:
-            return scores.argmax(-1)
-        shares = self.probabilities(scores).cpu()
-        picked = [torch.multinomial(row, 1, generator=own) for row, own in zip(shares, generators, strict=True)]
-        return torch.cat(picked).to(scores.device)
+            return scores.argmax(-1).tolist()
+        return [drawn(row, chance) for row, chance in zip(self.distribution(scores), chances, strict=True)]
+
+
+def drawn(shares: Tensor, chance: random.Random) -> int:
+    """An id by its share, from shares [V] of any sum; never one that has none."""
+    mass = shares.cumsum(-1)
+    at = torch.searchsorted(mass, mass[-1:] * chance.random(), right=True)
+    return int(torch.minimum(at, torch.searchsorted(mass, mass[-1:])))
 
 
 def _nucleus(scores: Tensor, order: Tensor, mass: float) -> Tensor:

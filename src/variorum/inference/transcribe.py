@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 
 from variorum import audio
-from variorum.attention.cache import Cache
 from variorum.errors import UsageError, nearest
 from variorum.inference.encode import tokenizer_of
-from variorum.inference.generate import end_ids
+from variorum.inference.generate import follow
+from variorum.inference.habits import end_ids, said
+from variorum.inference.lines import Line
+from variorum.inference.strategy import Strategy
+from variorum.inference.writer import Writer
 from variorum.model import Model
 from variorum.spec.inputs import MelInput
 
@@ -69,30 +72,19 @@ def transcribe(
     ]  # fmt: skip
 
 
-@torch.no_grad()
 def _written(model: Model, features: Tensor, prefix: Sequence[int]) -> list[list[int]]:
     """The ids that follow ``prefix`` for each of the spectrograms [N, mels, frames], end ids left out."""
-    banned, at_first = _banned(model)
-    ends, table = frozenset(end_ids(model)), model.spec.architecture.main.input.positions
-    room = getattr(table, "usable", audio.FRAMES) - len(prefix)
-    cache = Cache(model.spec.architecture.main.depth)
-    given = torch.tensor([list(prefix)], device=features.device).expand(len(features), -1)
-    rows: list[list[int]] = [[] for _ in features]
-    done = [False] * len(rows)
-    for step in range(room):
-        out = model(input_features=None if step else features, decoder_input_ids=given, cache=cache, logits_to_keep=1)
-        assert out.logits is not None
-        scores = out.logits[:, -1]
-        scores[:, [*banned, *(at_first if not step else ())]] = float("-inf")
-        chosen = scores.argmax(-1)
-        for row, token in enumerate(chosen.tolist()):
-            done[row] = done[row] or token in ends
-            if not done[row]:
-                rows[row].append(token)
-        if all(done):
-            break
-        given = chosen[:, None]
-    return rows
+    room = getattr(model.spec.architecture.main.input.positions, "usable", audio.FRAMES) - len(prefix)
+    suppressed = {
+        name: said(model)[name] for name in ("suppress_tokens", "begin_suppress_tokens") if name in said(model)
+    }
+    ends = end_ids(model)
+    strategy = Strategy.of(max_new_tokens=room, end_ids=ends, **suppressed)
+    lines = [Line(prefix, strategy) for _ in features]
+    writer = Writer(model, [prefix] * len(lines), source=features)
+    for _ in follow(writer, lines, strategy.sampling.chances(len(lines))):
+        pass
+    return [[token for token in line.ids if token not in ends] for line in lines]
 
 
 @torch.no_grad()
@@ -120,9 +112,3 @@ def _special(tokenizer: Any, name: str) -> int:
             f"the tokenizer has no {name}", remedy=nearest(name[2:-2], known) or "use the model's own tokenizer"
         )
     return int(found)
-
-
-def _banned(model: Model) -> tuple[list[int], list[int]]:
-    """Ids that are never written, and those never written first, as the checkpoint's generation_config.json says."""
-    config = model.origin.generation if model.origin else {}
-    return list(config.get("suppress_tokens") or []), list(config.get("begin_suppress_tokens") or [])
