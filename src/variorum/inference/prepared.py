@@ -17,12 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from variorum.attention.attention import Attention
-from variorum.attention.cache import Slots
+from variorum.attention.block import Block
+from variorum.attention.cache import Once, Slots
 from variorum.attention.masks import Mask
 from variorum.errors import UsageError, nearest
-from variorum.kernels.heads import WIDEST, Heads, Norm, Places, compiled
+from variorum.kernels.block import Around
+from variorum.kernels.block import Block as Loops
+from variorum.kernels.heads import WIDEST, Heads, Norm, Places
 from variorum.kernels.int8 import quantised
-from variorum.kernels.products import MOST, Gated, Projection, Weights, fits
+from variorum.kernels.products import MOST, Gated, Projection, Weights, decode, fits
 from variorum.model import Model
 from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
 from variorum.parts.norms import LayerNorm, RMSNorm
@@ -118,7 +121,7 @@ class PreparedRMSNorm(RMSNorm):
         self.norm = Norm(self.weight.detach(), None, self.eps, centred=False, offset=float(self.unit_offset))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm.run(x) if _quick(x) else super().forward(x)
+        return self.norm.run(x) if _quick(x) and x.is_contiguous() else super().forward(x)
 
 
 class PreparedLayerNorm(LayerNorm):
@@ -129,11 +132,21 @@ class PreparedLayerNorm(LayerNorm):
         self.norm = Norm(self.weight.detach(), bias, self.eps, centred=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm.run(x) if _quick(x) else super().forward(x)
+        return self.norm.run(x) if _quick(x) and x.is_contiguous() else super().forward(x)
 
 
 def _quick(x: Tensor) -> bool:
-    return fits(x) and x.is_contiguous() and compiled() is not None
+    return fits(x) and decode() is not None
+
+
+def _few(x: Tensor) -> bool:
+    """Whether x [B, T, D] is a matter for compiled loops over few rows."""
+    return x.shape[0] * x.shape[1] <= MOST and _quick(x)
+
+
+def _is_plain(where: Where) -> bool:
+    """Whether order alone says what is seen."""
+    return where.lengths is None and where.allowed is None and where.q_documents is None
 
 
 class PreparedMLP(MLP):
@@ -167,6 +180,7 @@ class PreparedAttention(Attention):
 
     def ready(self) -> None:
         self.projected = Projection([weights_of(one) for one in (self.query, self.key, self.value)])
+        self.fuses = type(self.positions) in POSITIONS
         self._heads_under: dict[Mask, Heads] = {}
 
     def forward(
@@ -174,49 +188,39 @@ class PreparedAttention(Attention):
         slots: Slots | None = None, backend: str = "auto", maps: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Shapes as in :class:`~variorum.attention.attention.Attention`."""
-        fused = q_input is kv_input and new.lengths is None and type(self.positions) in POSITIONS and _quick(q_input)
-        if not fused or q_input.shape[0] * q_input.shape[1] > MOST:
+        if not (self.fuses and q_input is kv_input and _few(q_input)):
             return super().forward(q_input, kv_input, new, where, mask, slots=slots, backend=backend, maps=maps)
-        q, k, v = self._turned(q_input, new, self._settings(mask))
+        heads, turns = self.settings(mask), self.turns(new, q_input.dtype)
+        every = self.projected(q_input)
+        if turns[0] is not None or heads.changes:
+            heads.turn(every, *turns)
+        q, k, v = heads.split(every)
         if slots is not None:
             k, v = slots.append(k, v)
         return self._weigh(q, q, k, v, where, mask, backend, maps)
 
-    def _turned(self, x: Tensor, new: Where, heads: Heads) -> tuple[Tensor, ...]:
-        """Queries, keys and values [B, heads, T, d] of x [B, T, D], as views of one tensor."""
-        every = self.projected(x)
-        turns: tuple[Tensor | None, ...] = (None, None)
-        if isinstance(self.positions, Rotary):
-            turns, _ = tables_of(self.positions.spec, self.positions.dims, new, x.dtype)
-        if turns[0] is not None or heads.normed or self.spec.clip is not None:
-            heads.turn(every, *turns)
-        split = every.unflatten(-1, (-1, self.spec.head_dim)).transpose(1, 2)
-        return split.split((self.spec.heads, self.spec.kv_heads, self.spec.kv_heads), 1)
-
     def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if not (backend == "auto" and self._attends(where, mask, turned, k, v)):
+        few = turned.shape[2] <= MOST and turned.shape[3] == v.shape[3] <= WIDEST and _quick(turned)
+        if not (few and backend == "auto" and _is_plain(where) and (mask.causal or not mask.window)):
             return super()._near(where, mask, backend, q, turned, k, v)
+        return self.settings(mask).attend(turned, k, v, self.places(where, q, k))
+
+    def turns(self, new: Where, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """cos and sin of the new tokens, where there are any."""
+        turning = self.positions
+        return tables_of(turning.spec, turning.dims, new, dtype)[0] if isinstance(turning, Rotary) else (None, None)
+
+    def places(self, where: Where, q: Tensor, k: Tensor) -> Places:
+        """Where q and k [B, heads, T, d] stand, with what their positions add to the scores."""
         added, bias = self.positions.scores(q, k, where), self.positions.bias(where, q.dtype)
         if added is not None:
             bias = added * self.spec.score_scale + (0 if bias is None else bias)
-        places = where.remember(
-            ("places", id(bias)), lambda: Places(len(turned), where.q_order, where.k_order, bias)
-        )  # fmt: skip
-        return self._settings(mask).attend(turned, k, v, places)
+        return where.remember(("places", id(bias)), lambda: Places(len(q), where.q_order, where.k_order, bias))
 
-    def _attends(self, where: Where, mask: Mask, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether the compiled attention knows all that is asked for."""
-        plain = where.lengths is None and where.allowed is None and where.q_documents is None
-        side_by_side = all(x.dtype == torch.float32 and x.stride(-1) == 1 for x in (q, k, v))
-        few = q.shape[2] <= MOST and q.shape[3] == v.shape[3] <= WIDEST
-        return (
-            plain and side_by_side and few and (mask.causal or not mask.window) and fits(q) and compiled() is not None
-        )
-
-    def _settings(self, mask: Mask) -> Heads:
+    def settings(self, mask: Mask) -> Heads:
+        """What the compiled loops have to know."""
         if mask not in self._heads_under:
-            turning, spec = self.positions, self.spec
-            rotary = turning if isinstance(turning, Rotary) else None
+            rotary, spec = self.positions if isinstance(self.positions, Rotary) else None, self.spec
             self._heads_under[mask] = Heads(
                 heads=spec.heads, kv_heads=spec.kv_heads, channels=spec.head_dim,
                 rotated=rotary.dims if rotary else 0, interleaved=rotary is not None and rotary.spec.interleaved,
@@ -225,6 +229,60 @@ class PreparedAttention(Attention):
                 query_norm=getattr(self.query_norm, "norm", None), key_norm=getattr(self.key_norm, "norm", None),
             )  # fmt: skip
         return self._heads_under[mask]
+
+
+class PreparedBlock(Block):
+    """A decoder's block in two calls, where all its parts are prepared and it reads nothing beside its own stack."""
+
+    def ready(self) -> None:
+        self._loops_under: dict[Mask, Loops | None] = {}
+
+    def forward(
+        self, x: Tensor, new: Where, where: Where, trace: Trace, *, kv_input: Tensor | None = None,
+        slots: Slots | None = None, encoded: Tensor | None = None, cross_where: Where | None = None,
+        cross_slots: Once | None = None, backend: str = "auto",
+    ) -> Tensor:  # fmt: skip
+        """As the plain block."""
+        alone = slots is not None and kv_input is None and encoded is None and trace.attentions is None
+        loops = self._loops() if alone and backend == "auto" and _few(x) and _is_plain(where) else None
+        if loops is None or slots is None or new.lengths is not None:
+            return super().forward(
+                x, new, where, trace, kv_input=kv_input, slots=slots, encoded=encoded, cross_where=cross_where,
+                cross_slots=cross_slots, backend=backend,
+            )  # fmt: skip
+        attention = self.attention
+        assert isinstance(attention, PreparedAttention)
+        x = x.contiguous()
+        q, k, v = loops.begin(x, *attention.turns(new, x.dtype))
+        k, v = slots.append(k, v)
+        return loops.finish(x, q, k, v, attention.places(where, q, k))
+
+    def _loops(self) -> Loops | None:
+        """The compiled block; ``None`` where one of its parts has no compiled form."""
+        if self.mask not in self._loops_under:
+            self._loops_under[self.mask] = self._made()
+        return self._loops_under[self.mask]
+
+    def _made(self) -> Loops | None:
+        attention, feeds = self.attention, self.feedforward
+        if not isinstance(attention, PreparedAttention) or not isinstance(feeds, PreparedMLP | PreparedGatedMLP):
+            return None
+        if self.cross is not None or not attention.fuses or (self.mask.window and not self.mask.causal):
+            return None
+        around = [_around(norms) for norms in (self.attention_norms, self.feedforward_norms)]
+        parallel = self.layout.order == "parallel"
+        loops = Loops(
+            width=weights_of(attention.out).weight.shape[0], heads=attention.settings(self.mask),
+            projected=attention.projected, out=Projection([weights_of(attention.out)]), inner=feeds.inner,
+            down=Projection([weights_of(feeds.down)]), attends=around[0], feeds=around[1], parallel=parallel,
+            shared="shared" in self.layout.feedforward, keeps_normed=self.layout.residual == "normed" and not parallel,
+        )  # fmt: skip
+        return loops if loops.compiled else None
+
+
+def _around(norms: nn.ModuleDict) -> Around:
+    found = {place: getattr(norm, "norm", None) for place, norm in norms.items()}
+    return Around(found.get("before"), found.get("after"), found.get("join"))
 
 
 #: Position parts that rotate as the compiled loops do, or not at all.
@@ -236,4 +294,5 @@ PREPARED: dict[type[nn.Module], Callable[[nn.Module], nn.Module]] = {
     MLP: _taking(PreparedMLP),
     GatedMLP: _taking(PreparedGatedMLP),
     Attention: _taking(PreparedAttention),
+    Block: _taking(PreparedBlock),
 }

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import functools
 import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from variorum.kernels.compiled import library
-from variorum.kernels.products import address
+from variorum.kernels.products import address, decode
 
 WIDEST = 1024  # channels of one head; as in decode.c
-
-
-def compiled() -> Any:
-    """The library, its functions' arguments told; ``None`` where there is none."""
-    found = library("decode")
-    return None if found is None else _told(found)
-
-
-@functools.cache
-def _told(found: ctypes.CDLL) -> ctypes.CDLL:
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    found.norm_rows.argtypes = (pointer, pointer, number, pointer)
-    found.turn_heads.argtypes = (pointer, pointer, number, pointer, pointer, number)
-    found.attend.argtypes = (pointer,) * 6
-    for function in (found.norm_rows, found.turn_heads, found.attend):
-        function.restype = None
-    return found
 
 
 class _Norm(ctypes.Structure):
@@ -64,7 +45,7 @@ class Norm:
     def run(self, x: Tensor) -> Tensor:
         """Every row of x [..., width] normed; float32, contiguous, on a CPU."""
         out = torch.empty_like(x)
-        compiled().norm_rows(self.pointer, x.data_ptr(), x.numel() // self.weight.numel(), out.data_ptr())
+        decode().norm_rows(self.pointer, x.data_ptr(), x.numel() // self.weight.numel(), out.data_ptr())
         return out
 
     pointer: Any = dataclasses.field(init=False, repr=False, compare=False, default=None)
@@ -151,9 +132,15 @@ class Heads:
         object.__setattr__(self, "pointer", ctypes.pointer(made))
 
     @property
-    def normed(self) -> bool:
-        """Whether queries or keys are normed."""
-        return self.norms != (None, None)
+    def changes(self) -> bool:
+        """Whether :meth:`turn` does something without tables."""
+        return self.norms != (None, None) or self.clip < math.inf
+
+    def split(self, every: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, T, channels], keys and values of [B, T, (heads + 2·kv_heads)·channels], as views of it."""
+        apart = every.unflatten(-1, (-1, self.channels)).transpose(1, 2)
+        q, k, v = apart.split((self.heads, self.kv_heads, self.kv_heads), 1)
+        return q, k, v
 
     @property
     def norms(self) -> tuple[Norm | None, Norm | None]:
@@ -167,7 +154,7 @@ class Heads:
         """
         period = 1 if cosine is None else cosine.numel() // cosine.shape[-1]
         rows = x.numel() // ((self.heads + 2 * self.kv_heads) * self.channels)
-        compiled().turn_heads(self.pointer, x.data_ptr(), rows, address(cosine), address(sine), period)
+        decode().turn_heads(self.pointer, x.data_ptr(), rows, address(cosine), address(sine), period)
 
     def turn_plain(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> None:
         """The definition of :meth:`turn`."""
@@ -183,12 +170,10 @@ class Heads:
                 _turn(part[..., : self.rotated], *near, interleaved=self.interleaved)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
-        """q [B, H, Q, channels] over keys and values [B, kv_heads, K, channels] -> [B, H, Q, channels].
-
-        Channels lie side by side; all else is by strides.
-        """
+        """q [B, H, Q, channels] over keys and values [B, kv_heads, K, channels] -> [B, H, Q, channels]."""
+        q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
         out = q.new_empty(q.shape[0], q.shape[2], q.shape[1], q.shape[3])
-        compiled().attend(self.pointer, places.pointer, _held(q), _held(k), _held(v), out.data_ptr())
+        decode().attend(self.pointer, places.pointer, held(q), held(k), held(v), out.data_ptr())
         return out.transpose(1, 2)
 
     def attend_plain(self, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
@@ -210,7 +195,8 @@ class Heads:
         return weights @ v
 
 
-def _held(x: Tensor) -> Any:
+def held(x: Tensor) -> Any:
+    """A tensor [B or 1, heads, tokens, channels] as decode.c reads it."""
     return ctypes.byref(_Held(x.data_ptr(), x.stride(0) if len(x) > 1 else 0, x.stride(1), x.stride(2)))
 
 

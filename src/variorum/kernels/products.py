@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,6 +60,32 @@ class _Linear(ctypes.Structure):
     )
 
 
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+SIGNATURES = {
+    "project": (_POINTER, _NUMBER, _NUMBER, _POINTER, _NUMBER, _POINTER),
+    "gated": (_POINTER, _POINTER, _NUMBER, _POINTER, _NUMBER, _POINTER),
+    "norm_rows": (_POINTER, _POINTER, _NUMBER, _POINTER),
+    "turn_heads": (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER),
+    "attend": (_POINTER,) * 6,
+    "block_begin": (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER, _POINTER),
+    "block_finish": (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 6),
+}
+
+
+def decode() -> Any:
+    """The functions of decode.c; ``None`` where they are not compiled."""
+    found = library("decode")
+    return None if found is None else _told(found)
+
+
+@functools.cache
+def _told(found: ctypes.CDLL) -> ctypes.CDLL:
+    for name, arguments in SIGNATURES.items():
+        function = getattr(found, name)
+        function.argtypes, function.restype = arguments, None
+    return found
+
+
 def address(tensor: Tensor | None) -> int | None:
     """Where its numbers lie; a null pointer for ``None``."""
     return None if tensor is None else tensor.data_ptr()
@@ -69,25 +97,23 @@ def fits(x: Tensor) -> bool:
 
 
 class _Product:
-    """A compiled function over fixed weights. ``linears`` keeps what the pointers point to."""
+    """A compiled function over fixed weights. ``linears`` keeps what the pointers of ``packed`` point to."""
 
     def __init__(self, name: str, linears: Sequence[Weights], activation: str) -> None:
         self.linears, self.activation = tuple(linears), ACTIVATIONS[activation]
         self.columns = self.linears[0].weight.shape[1]
-        self._kind = NUMBERS[activation]
-        self._packed = (_Linear * len(self.linears))(*map(_described, self.linears))
-        found = library("decode") if all(map(_readable, self.linears)) else None
-        self._run = None if found is None else getattr(found, name)
-        if self._run is not None:
-            self._run.argtypes, self._run.restype = self.arguments, None
+        self.kind = NUMBERS[activation]
+        self.packed = (_Linear * len(self.linears))(*map(_described, self.linears))
+        self._run = getattr(decode(), name, None) if all(map(_readable, self.linears)) else None
 
-    arguments: tuple[type, ...] = ()
+    @property
+    def compiled(self) -> bool:
+        """Whether it runs compiled at all."""
+        return self._run is not None
 
 
 class Projection(_Product):
     """Several linears that read one input, activated: [..., columns] -> [..., sum of rows]."""
-
-    arguments = (*(ctypes.c_void_p,), *(ctypes.c_int64,) * 2, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
     def __init__(self, linears: Sequence[Weights], activation: str = "nothing") -> None:
         super().__init__("project", linears, activation)
@@ -99,7 +125,7 @@ class Projection(_Product):
             return self.plain(x)
         x = x.contiguous()
         out = x.new_empty(*x.shape[:-1], self.width)
-        self._run(self._packed, len(self.linears), self._kind, x.data_ptr(), rows, out.data_ptr())
+        self._run(self.packed, len(self.linears), self.kind, x.data_ptr(), rows, out.data_ptr())
         return out
 
     def plain(self, x: Tensor) -> Tensor:
@@ -111,11 +137,9 @@ class Projection(_Product):
 class Gated(_Product):
     """activation(gate(x)) · up(x), [..., columns] -> [..., rows]."""
 
-    arguments = (*(ctypes.c_void_p,) * 2, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-
     def __init__(self, gate: Weights, up: Weights, activation: str) -> None:
         super().__init__("gated", (gate, up), activation)
-        self._up = ctypes.byref(self._packed, ctypes.sizeof(_Linear))
+        self.up = self.packed[1]
 
     def __call__(self, x: Tensor) -> Tensor:
         rows = x.numel() // self.columns
@@ -123,7 +147,7 @@ class Gated(_Product):
             return self.plain(x)
         x = x.contiguous()
         out = x.new_empty(*x.shape[:-1], self.linears[0].weight.shape[0])
-        self._run(self._packed, self._up, self._kind, x.data_ptr(), rows, out.data_ptr())
+        self._run(self.packed, ctypes.byref(self.up), self.kind, x.data_ptr(), rows, out.data_ptr())
         return out
 
     def plain(self, x: Tensor) -> Tensor:

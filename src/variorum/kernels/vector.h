@@ -60,12 +60,28 @@ INLINE float sum(vec x) {
 
 INLINE vec pick(ivec mask, vec yes, vec no) { return (vec)(((ivec)yes & mask) | ((ivec)no & ~mask)); }
 
-INLINE vec larger(vec a, vec b) { return pick(a > b, a, b); }
+/* Of each lane, the larger or the smaller; b where either is no number. */
+#ifdef __AVX512F__
+INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
 
-/* e^x; 0 below -87.3, and not above e^88.3. */
+INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+
+INLINE float largest(vec x) { return _mm512_reduce_max_ps((__m512)x); }
+#else
+INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+
+INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+
+INLINE float largest(vec x) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+#endif
+
+/* e^x; 0 below -87.7, where the power of two is 2^-127, whose bits are none; and not above e^88.3. */
 INLINE vec vexp(vec x) {
-    const ivec gone = x < all(-87.3f);
-    x = pick(x > all(88.3f), all(88.3f), pick(gone, all(-87.3f), x));
+    x = larger(all(-88.0f), smaller(all(88.3f), x));
     const vec magic = all(12582912.0f); /* 1.5 · 2^23: adding it rounds to an integer */
     const vec n = (x * all(1.44269504f) + magic) - magic;
     vec r = x - n * all(0.693359375f);
@@ -79,7 +95,7 @@ INLINE vec vexp(vec x) {
     p = p * r + all(5.00000001e-1f);
     p = p * (r * r) + r + all(1.0f);
     const ivec power = (__builtin_convertvector(n, ivec) + 127) << 23;
-    return pick(gone, all(0.0f), p * (vec)power);
+    return p * (vec)power;
 }
 
 INLINE vec vsigmoid(vec x) { return all(1.0f) / (all(1.0f) + vexp(-x)); }
