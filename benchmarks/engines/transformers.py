@@ -79,3 +79,14 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int) -> Callable[[]
         return rows
 
     return job
+
+
+def load(model: str, touch: bool = False) -> Callable[[], float | None]:
+    """The call that loads a model; with ``touch`` every weight is read once, and their sum returned."""
+    from transformers import BertModel
+
+    def job() -> float | None:
+        network = BertModel.from_pretrained(model, add_pooling_layer=False)
+        return sum(float(p.sum()) for p in network.parameters()) if touch else None
+
+    return job

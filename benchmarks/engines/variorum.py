@@ -58,3 +58,14 @@ def loaded(model: str, weights: str = "") -> Any:
     from variorum.inference.prepared import prepare
 
     return prepare(network, weights=weights)
+
+
+def load(model: str, touch: bool = False) -> Callable[[], float | None]:
+    """The call that loads a model; with ``touch`` every weight is read once, and their sum returned."""
+    import variorum
+
+    def job() -> float | None:
+        network = variorum.load(model, head=None)
+        return sum(float(p.sum()) for p in network.parameters()) if touch else None
+
+    return job

@@ -74,8 +74,9 @@ def smollm2_gguf() -> Path:
     return next(fetched("smollm2").glob("*.gguf"))
 
 
-def saved(place: Path, name: str, values: dict[str, object], head: str | None) -> None:
-    """A model of a spec with these values, random in every parameter, in its published layout."""
+def saved(place: Path, name: str, values: dict[str, object], head: str | None, *, plain: bool = False) -> None:
+    """A model of a spec with these values, in its published layout: random in every parameter, or ``plain``, as a
+    training run would begin."""
     import torch
 
     import variorum
@@ -83,7 +84,7 @@ def saved(place: Path, name: str, values: dict[str, object], head: str | None) -
     model = variorum.build(variorum.architecture(name).set(values), head=head)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for path, value in model.named_tensors():
+        for path, value in () if plain else model.named_tensors():
             noise = torch.randn(value.shape, generator=generator)
             table = isinstance(model.get_submodule(path.rpartition(".")[0]), torch.nn.Embedding)
             if value.dim() < 2:

@@ -42,8 +42,14 @@ def _job(job: Job) -> list[str]:
     lines = [f"{job.name}"]
     if job.facts:
         lines.append(", ".join(f"{name} {written(value)}" for name, value in job.facts.items()))
-    lines += table(list(job.sides)) if job.sides else []
+    lines += table(job.sides, _columns(job.sides)) if job.sides else []
     return [*lines, *(f"FAULT: {fault}" for fault in job.faults), ""]
+
+
+def _columns(rows: Sequence[Mapping[str, object]]) -> list[str | Column]:
+    """Every field of the rows; notes stand last, and only where there are any."""
+    names = list(dict.fromkeys(key for row in rows for key in row if key != "note"))
+    return [*names, *(["note"] if any(row.get("note") for row in rows) else [])]
 
 
 def _about(about: Mapping[str, object]) -> str:

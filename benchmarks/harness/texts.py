@@ -20,6 +20,11 @@ def ratings(count: int) -> list[float]:
     return [one.rating for one in random.Random(0).sample(sentiment(), count)]
 
 
+def novel_paragraphs(count: int) -> list[str]:
+    """So many paragraphs of the novels, drawn by chance and always the same."""
+    return random.Random(0).sample([one for novel in austen().values() for one in paragraphs(novel)], count)
+
+
 def exact(tokenizer: Path, length: int) -> str:
     """A text that ``tokenizer`` (a ``tokenizer.json``) makes exactly ``length`` tokens of, special ones included."""
     from tokenizers import Tokenizer
