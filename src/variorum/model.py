@@ -126,6 +126,7 @@ class Model(nn.Module):
         decoder_attention_mask: Tensor | None = None, labels: Tensor | None = None, cache: Cache | None = None,
         output_hidden_states: bool = False, output_attentions: bool = False, output_routing: bool = False,
         logits_to_keep: int | Tensor = 0, lengths: Sequence[int] | None = None, targets: Tensor | None = None,
+        prefix_lengths: Tensor | None = None,
     ) -> Output:  # fmt: skip
         """Run the model.
 
@@ -146,6 +147,7 @@ class Model(nn.Module):
             targets: for the first head, over a vocabulary: the token that each state is asked for, int64 [B, T] or
                 [B, P], -100 where nothing is asked. ``Output.loss`` is the *sum* of their losses, and no score of them
                 is kept. An encoder-decoder without decoder_input_ids reads them one step late.
+            prefix_lengths: int64 [B]; so many of a row's first tokens are seen from both sides, in a decoder alone.
             lengths: of texts laid end to end in one row without padding, [1, sum(lengths)]. States and scores of
                 tokens come back so; sequence heads give a row for each text.
             cache: a :class:`Cache` to continue; new tokens only in ``input_ids`` (or ``decoder_input_ids``).
@@ -163,7 +165,7 @@ class Model(nn.Module):
             )  # fmt: skip
         self._refuse(token_type_ids=token_type_ids, perm_mask=perm_mask, target_mapping=target_mapping, memory=memory,
                      decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask,
-                     global_attention_mask=global_attention_mask,
+                     global_attention_mask=global_attention_mask, prefix_lengths=prefix_lengths,
                      input_ids=input_ids, input_features=input_features, pixel_values=pixel_values)  # fmt: skip
         read = {"input_ids": input_ids, "input_features": input_features, "pixel_values": pixel_values}[self._reads]
         if cache is not None and (arch.recurrent is not None or arch.main.memory):
@@ -173,9 +175,11 @@ class Model(nn.Module):
         reading = Reading(
             data=read, vectors=inputs_embeds, mask=attention_mask, positions=position_ids, segments=token_type_ids,
             everywhere=global_attention_mask, lengths=None if lengths is None else tuple(lengths),
+            prefix=prefix_lengths,
         )  # fmt: skip
         if lengths is not None:
-            self._check_stream(reading, alone=not (output_attentions or cache or memory or perm_mask is not None))
+            apart_from = output_attentions, memory, perm_mask is not None, prefix_lengths is not None
+            self._check_stream(reading, alone=not any(apart_from))
         encoded: Tensor | None = None
         memory_out = None
         if arch.recurrent is not None:
@@ -209,11 +213,21 @@ class Model(nn.Module):
         )  # fmt: skip
         return self._scored(out, new, trace, input_ids, labels, logits_to_keep, choices, targets)
 
+    def read(self, reading: Reading) -> tuple[Tensor, Where]:
+        """Last states [B, T, D] of what is read, of an encoder-decoder those of its encoder, and where they stand."""
+        if reading.lengths is not None:
+            self._check_stream(reading, alone=True)
+        if self.spec.architecture.recurrent is not None:
+            return self._recur(reading, Trace())
+        if self.spec.architecture.encoder is None:
+            return self._write(reading, Trace())[:2]
+        return self._encode(reading, Trace(), perm_mask=None, targets=None, memory=None)[:2]
+
     def _check_stream(self, reading: Reading, *, alone: bool) -> None:
         read = reading.data if reading.vectors is None else reading.vectors
         if not alone or reading.mask is not None or not self.packs:
             raise UsageError(
-                "texts laid end to end take no mask, cache, memory, permutation or maps", remedy="give them padded"
+                "texts laid end to end take no mask, memory, permutation or maps", remedy="give them padded"
             )
         assert reading.lengths is not None
         if read is not None and (read.shape[0], read.shape[1]) != (1, sum(reading.lengths)):
@@ -333,6 +347,7 @@ class Model(nn.Module):
             "memory": two_stream or bool(getattr(arch.main, "memory", 0)),
             "decoder_input_ids": encoder is not None and arch.decoder is not None,
             "decoder_attention_mask": encoder is not None and arch.decoder is not None,
+            "prefix_lengths": arch.decoder is not None and encoder is None,
         }
         for name, value in given.items():
             if value is not None and not takes.get(name, name == self._reads):
@@ -363,6 +378,8 @@ class Model(nn.Module):
         stack = self.spec.architecture.decoder
         assert stack is not None
         vectors = self._vectors(self.decoder, reading)
+        if cache is not None:
+            cache.bind(stack, self.spec.name, vectors.device)
         new = reading.where(stack, vectors, cache)
         cross = None if order is None else Where(new.q_positions, order, new.q_order, order)
         x, kept = self.decoder(

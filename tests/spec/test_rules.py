@@ -82,6 +82,7 @@ BROKEN = [
     ("reads-text", "whisper", {}, "span_corruption"),
     ("prefix", "bert", {}, "prefix_lm"),
     ("prefix", "transformer-xl", {}, "prefix_lm"),
+    ("prefix", "mistral", {}, "prefix_lm"),
     ("one-state", "t5", {"architecture.heads.embedding": EmbeddingHead(take="mean")}, "build"),
     ("head-embedding", "bert", {}, "embedding"),
     ("head-answer-span", "bert", {}, "answer_span"),

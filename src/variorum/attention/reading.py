@@ -27,6 +27,7 @@ class Reading:
         positions, segments: [B, T], where they are given.
         everywhere: 1 at global tokens [B, T], where they are given.
         lengths: of the texts in a stream, where B is 1 and it is one.
+        prefix: [B], how many of a row's first tokens see one another from both sides in a causal stack.
     """
 
     data: Tensor | None = None
@@ -36,6 +37,7 @@ class Reading:
     segments: Tensor | None = None
     everywhere: Tensor | None = None
     lengths: tuple[int, ...] | None = None
+    prefix: Tensor | None = None
 
     def where(self, stack: spec.Stack, vectors: Tensor, cache: Cache | None = None, head: Head | None = None) -> Where:
         """Where the tokens behind ``vectors`` [B, T, rank] stand; ``head`` may want some of them global."""
@@ -50,9 +52,16 @@ class Reading:
         if self.positions is None and getattr(stack.input.positions, "count", "mask") == "ids":
             positions = self._counted(stack, order, cache)
         return Where(
-            positions, positions, order, order, q_segments=self.segments, k_segments=self.segments,
-            everywhere=self._everywhere(stack, head, order), padded=self.mask is not None, lengths=self.lengths,
+            positions, positions, self._seeing(order), order, q_segments=self.segments, k_segments=self.segments,
+            everywhere=self._everywhere(stack, head, order), padded=self.mask is not None or self.prefix is not None,
+            lengths=self.lengths,
         )  # fmt: skip
+
+    def _seeing(self, order: Tensor) -> Tensor:
+        """The order up to which each query sees: its own, or the prefix's last where it belongs to the prefix."""
+        if self.prefix is None:
+            return order
+        return torch.where(order < 0, order, torch.maximum(order, self.prefix[:, None] - 1))
 
     def _counted(self, stack: spec.Stack, order: Tensor, cache: Cache | None) -> Tensor:
         """Positions that count ids which are not the padding id."""
@@ -61,9 +70,8 @@ class Reading:
         real = self.data.ne(stack.tokens.pad_id or 0)
         texts = [real] if self.lengths is None else real.split(list(self.lengths), 1)
         positions = torch.cat([order_from_mask(text, text.shape[1], text.device) for text in texts], 1)
-        if cache is not None and cache.positions is not None:
-            past = cache.positions.amax(-1, keepdim=True) + 1
-            positions = torch.where(positions >= 0, positions + past, positions)
+        if cache is not None and cache.length:
+            positions = torch.where(positions >= 0, positions + cache.next_position, positions)
         return positions
 
     def _everywhere(self, stack: spec.Stack, head: Head | None, order: Tensor) -> Tensor | None:

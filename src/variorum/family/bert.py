@@ -206,7 +206,7 @@ ELECTRA = BERT.variant(
     "electra",
     cite="Clark et al. 2020, arXiv:2003.10555",
     changes=[
-        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=1.0, random=0.0),
+        Change("objective", Objective(kind="replaced_token", masking=Masking(mask=0.85, random=0.0),
                                       generator=Generator()), OBJECTIVE,
                "every token is a training signal, not 15 %", relieves="signal-density",
                also={"architecture.heads.next_sentence": None, "architecture.pooler": None,

@@ -45,5 +45,8 @@ def prefixes(model: Model) -> Found:
     arch = model.architecture
     if arch.decoder is None:
         yield "", f"{model.name} is an encoder"
-    elif arch.encoder is None and arch.decoder.memory:
-        yield "architecture.decoder.memory", f"{model.name} remembers what came before the text"
+    elif arch.encoder is None:
+        if arch.decoder.memory:
+            yield "architecture.decoder.memory", f"{model.name} remembers what came before the text"
+        if any(arch.decoder.layer(index).attention.window for index in range(arch.decoder.depth)):
+            yield "architecture.decoder", f"{model.name} has layers with a window, which only looks back"

@@ -164,7 +164,7 @@ RULES = (
     Rule("reads-text", OF_TEXT, "what it hides, moves or compares are tokens of the text that is read",
          "take a model of text; one of sounds learns from pairs, with text_to_text", of_objectives.texts),
     Rule("prefix", ("prefix_lm",), "a prefix is read from both sides, and what follows is written left to right",
-         "take a decoder without memory, or an encoder-decoder", of_objectives.prefixes),
+         "take a decoder without memory and windows, or an encoder-decoder", of_objectives.prefixes),
     Rule("left-to-right", ("generate",),
          "an encoder with bidirectional attention cannot generate left to right: every state has seen the tokens after"
          " it, so each new token would change all before it",
