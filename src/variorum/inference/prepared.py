@@ -23,7 +23,7 @@ from variorum.attention.masks import Mask
 from variorum.errors import UsageError, nearest
 from variorum.kernels.block import Around
 from variorum.kernels.block import Block as Loops
-from variorum.kernels.heads import WIDEST, Heads, Norm, Places
+from variorum.kernels.heads import WIDEST, Heads, Norm, Places, Turns
 from variorum.kernels.int8 import quantised
 from variorum.kernels.products import MOST, Gated, Projection, Weights, decode, fits
 from variorum.model import Model
@@ -192,8 +192,8 @@ class PreparedAttention(Attention):
             return super().forward(q_input, kv_input, new, where, mask, slots=slots, backend=backend, maps=maps)
         heads, turns = self.settings(mask), self.turns(new, q_input.dtype)
         every = self.projected(q_input)
-        if turns[0] is not None or heads.changes:
-            heads.turn(every, *turns)
+        if turns.tables is not None or heads.changes:
+            heads.turn(every, turns)
         q, k, v = heads.split(every)
         if slots is not None:
             k, v = slots.append(k, v)
@@ -205,17 +205,25 @@ class PreparedAttention(Attention):
             return super()._near(where, mask, backend, q, turned, k, v)
         return self.settings(mask).attend(turned, k, v, self.places(where, q, k))
 
-    def turns(self, new: Where, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-        """cos and sin of the new tokens, where there are any."""
+    def turns(self, new: Where, dtype: torch.dtype) -> Turns:
+        """How the new tokens turn."""
         turning = self.positions
-        return tables_of(turning.spec, turning.dims, new, dtype)[0] if isinstance(turning, Rotary) else (None, None)
+        if not isinstance(turning, Rotary):
+            return STILL
+        return new.remember(
+            ("turns", turning.spec, turning.dims), lambda: Turns(tables_of(turning.spec, turning.dims, new, dtype)[0])
+        )
 
-    def places(self, where: Where, q: Tensor, k: Tensor) -> Places:
-        """Where q and k [B, heads, T, d] stand, with what their positions add to the scores."""
+    def places(self, where: Where, q: Tensor, k: Tensor, slots: Tensor | None = None) -> Places:
+        """Where q and k [B, heads, T, d] stand, with what their positions add to the scores.
+
+        ``slots`` are the places of the queries' own keys, where those are still to be written.
+        """
         added, bias = self.positions.scores(q, k, where), self.positions.bias(where, q.dtype)
         if added is not None:
             bias = added * self.spec.score_scale + (0 if bias is None else bias)
-        return where.remember(("places", id(bias)), lambda: Places(len(q), where.q_order, where.k_order, bias))
+        key = ("places", id(bias), slots is None)
+        return where.remember(key, lambda: Places(len(q), where.q_order, where.k_order, bias, slots))
 
     def settings(self, mask: Mask) -> Heads:
         """What the compiled loops have to know."""
@@ -232,7 +240,7 @@ class PreparedAttention(Attention):
 
 
 class PreparedBlock(Block):
-    """A decoder's block in two calls, where all its parts are prepared and it reads nothing beside its own stack."""
+    """A decoder's block in one call, where all its parts are prepared and it reads nothing beside its own stack."""
 
     def ready(self) -> None:
         self._loops_under: dict[Mask, Loops | None] = {}
@@ -243,19 +251,17 @@ class PreparedBlock(Block):
         cross_slots: Once | None = None, backend: str = "auto",
     ) -> Tensor:  # fmt: skip
         """As the plain block."""
-        alone = slots is not None and kv_input is None and encoded is None and trace.attentions is None
-        loops = self._loops() if alone and backend == "auto" and _few(x) and _is_plain(where) else None
-        if loops is None or slots is None or new.lengths is not None:
+        alone = kv_input is None and encoded is None and trace.attentions is None and backend == "auto"
+        loops = self._loops() if alone and slots is not None and _few(x) and _is_plain(where) else None
+        opened = None if loops is None or slots is None or new.lengths is not None else slots.opened()
+        if loops is None or opened is None:
             return super().forward(
                 x, new, where, trace, kv_input=kv_input, slots=slots, encoded=encoded, cross_where=cross_where,
                 cross_slots=cross_slots, backend=backend,
             )  # fmt: skip
-        attention = self.attention
+        attention, (k, v), at = self.attention, *opened
         assert isinstance(attention, PreparedAttention)
-        x = x.contiguous()
-        q, k, v = loops.begin(x, *attention.turns(new, x.dtype))
-        k, v = slots.append(k, v)
-        return loops.finish(x, q, k, v, attention.places(where, q, k))
+        return loops.run(x.contiguous(), attention.turns(new, x.dtype), attention.places(where, x, k, at), k, v)
 
     def _loops(self) -> Loops | None:
         """The compiled block; ``None`` where one of its parts has no compiled form."""
@@ -285,6 +291,7 @@ def _around(norms: nn.ModuleDict) -> Around:
     return Around(found.get("before"), found.get("after"), found.get("join"))
 
 
+STILL = Turns()
 #: Position parts that rotate as the compiled loops do, or not at all.
 POSITIONS = (LayerPositions, Rotary, RelativeBuckets, Alibi)
 PREPARED: dict[type[nn.Module], Callable[[nn.Module], nn.Module]] = {

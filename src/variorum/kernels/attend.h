@@ -22,37 +22,52 @@ static void turn(const attention *a, float *x, const float *cosine, const float 
     }
 }
 
-/* Heads of projected queries, keys and values [m, (heads + 2·kv_heads)·channels], in place: clipped, normed, turned.
- * Row r takes row r % period of the tables [period, rotated / 2]. */
-static void turn_team(const attention *a, float *x, int64_t m, const float *cosine, const float *sine, int64_t period) {
-    const int64_t d = a->channels, every = a->heads + 2 * a->kv_heads;
-    int64_t begin, end;
-    mine(m * every, &begin, &end);
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t h = item % every, table = item / every % period * (a->rotated / 2);
-        float *head = x + item * d;
-        if (a->clip < INFINITY)
-            for (int64_t i = 0; i < d; i++) head[i] = fminf(fmaxf(head[i], -a->clip), a->clip);
-        const norm *around = h < a->heads ? a->query_norm : h < a->heads + a->kv_heads ? a->key_norm : 0;
-        if (around) normed(around, head, head);
-        if (cosine && h < a->heads + a->kv_heads) turn(a, head, cosine + table, sine + table);
-    }
-}
+/* Tables [period, rotated / 2], or none; row r of x takes row r % period. */
+typedef struct {
+    const float *cosine, *sine;
+    int64_t period;
+} turns;
 
 /* [B or 1, heads, tokens, channels] by its strides; channels are neighbours. */
 typedef struct {
-    const float *data;
+    float *data;
     int64_t row, head, token;
 } held;
 
 /* Who is where: orders [B or 1, Q] and [B or 1, K], -1 for nothing there; strides are 0 where one row stands for all.
- * The bias [B or 1, H, Q, K] is by strides, or none. */
+ * The bias [B or 1, H, Q, K] is by strides, or none. `slots` [B or 1, Q] are the new tokens' own, -1 for one that is not
+ * kept; whoever only attends needs none. */
 typedef struct {
     const int64_t *query_order, *key_order;
     int64_t query_row, key_row, rows, queries, keys;
     const float *bias;
     int64_t bias_row, bias_head, bias_query, bias_key;
+    const int64_t *slots;
+    int64_t slots_row;
 } places;
+
+/* Heads of projected queries, keys and values [m, (heads + 2·kv_heads)·channels], in place: clipped, normed, turned.
+ * Keys and values also go in the slots of k and v that `p` names, where those are given. */
+static void turn_team(const attention *a, float *x, int64_t m, const turns *t, const places *p, const held *k,
+                      const held *v) {
+    const int64_t d = a->channels, asked = a->heads, keys = asked + a->kv_heads, every = keys + a->kv_heads;
+    int64_t begin, end;
+    mine(m * every, &begin, &end);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t r = item / every, h = item % every, table = r % t->period * (a->rotated / 2);
+        float *head = x + item * d;
+        if (a->clip < INFINITY)
+            for (int64_t i = 0; i < d; i++) head[i] = fminf(fmaxf(head[i], -a->clip), a->clip);
+        const norm *around = h < asked ? a->query_norm : h < keys ? a->key_norm : 0;
+        if (around) normed(around, head, head);
+        if (t->cosine && h < keys) turn(a, head, t->cosine + table, t->sine + table);
+        if (!p || h < asked) continue;
+        const held *into = h < keys ? k : v;
+        const int64_t row = r / p->queries, slot = p->slots[row * p->slots_row + r % p->queries];
+        float *own = into->data + row * into->row + (h < keys ? h - asked : h - keys) * into->head;
+        if (slot >= 0) memcpy(own + slot * into->token, head, (size_t)d * sizeof(float));
+    }
+}
 
 enum { BLOCK = 128, WIDEST = 1024 }; /* keys at a time; channels of one head */
 

@@ -1,4 +1,4 @@
-"""A whole decoder block for a few rows, in two calls; between them the caller puts keys and values in its cache.
+"""A whole decoder block for a few rows at once, new keys and values put in their slots of a cache.
 
 The compiled form is in ``decode.c``. It knows every layout of :class:`variorum.spec.architecture.Layout` and needs
 attention and a feed-forward of the kinds in this folder.
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variorum.kernels.heads import Heads, Norm, Places, held
+from variorum.kernels.heads import Heads, Norm, Places, Turns, held
 from variorum.kernels.products import Gated, Projection, decode
 
 
@@ -71,8 +71,8 @@ class Block:
             self.inner.kind, self.width, self.parallel, self.shared, self.keeps_normed,
         )  # fmt: skip
         object.__setattr__(self, "pointer", ctypes.pointer(made))
-        heads = self.heads.heads * self.heads.channels
-        object.__setattr__(self, "room", heads + 2 * self.width + self.inner.linears[-1].weight.shape[0])
+        mixed = self.heads.heads * self.heads.channels + self.projected.width
+        object.__setattr__(self, "room", mixed + 2 * self.width + self.inner.linears[-1].weight.shape[0])
 
     pointer: Any = dataclasses.field(init=False, repr=False, compare=False, default=None)
     room: int = dataclasses.field(init=False, repr=False, compare=False, default=0)
@@ -82,36 +82,27 @@ class Block:
         """Whether every part has a compiled form."""
         return all(one.compiled for one in (self.projected, self.out, self.inner, self.down))
 
-    def begin(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [B, H, T, d], keys and values [B, kv_heads, T, d] of x [B, T, width]; contiguous float32.
+    def run(self, x: Tensor, turns: Turns, places: Places, k: Tensor, v: Tensor) -> Tensor:
+        """x [B, n, width] after the block; contiguous float32.
 
-        The tables are those of :meth:`Heads.turn`.
+        New keys and values are written in the slots of k and v [B, kv_heads, K, d] that ``places`` names.
         """
-        every = x.new_empty(x.shape[0], x.shape[1], self.projected.width)
-        period = 1 if cosine is None else cosine.numel() // cosine.shape[-1]
-        cosine_at, sine_at = (None if one is None else one.data_ptr() for one in (cosine, sine))
-        rows = x.shape[0] * x.shape[1]
-        decode().block_begin(self.pointer, x.data_ptr(), rows, cosine_at, sine_at, period, every.data_ptr())
-        return self.heads.split(every)
-
-    def begin_plain(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The definition of :meth:`begin`."""
-        every = self.projected.plain(_plain(self.attends.before, x)).contiguous()
-        self.heads.turn_plain(every, cosine, sine)
-        return self.heads.split(every)
-
-    def finish(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
-        """x [B, T, width] after the block, whose attention sees keys and values [B, kv_heads, K, d]."""
-        rows = x.shape[0] * x.shape[1]
-        out, room = torch.empty_like(x), x.new_empty(rows, self.room)
-        decode().block_finish(
-            self.pointer, x.data_ptr(), rows, places.pointer, held(q), held(k), held(v), room.data_ptr(), out.data_ptr()
+        out, room = torch.empty_like(x), x.new_empty(x.shape[0] * x.shape[1], self.room)
+        decode().block_run(
+            self.pointer, x.data_ptr(), turns.pointer, places.pointer, held(k), held(v), room.data_ptr(), out.data_ptr()
         )
         return out
 
-    def finish_plain(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
-        """The definition of :meth:`finish`."""
+    def run_plain(self, x: Tensor, turns: Turns, places: Places, k: Tensor, v: Tensor) -> Tensor:
+        """The definition of :meth:`run`."""
         read = _plain(self.attends.before, x)
+        every = self.projected.plain(read).contiguous()
+        self.heads.turn_plain(every, turns)
+        q, *new = self.heads.split(every)
+        assert places.slots is not None
+        rows, tokens = (places.slots.expand(len(x), -1) >= 0).nonzero(as_tuple=True)
+        for own, fresh in zip((k, v), new, strict=True):
+            own[rows, :, places.slots.expand(len(x), -1)[rows, tokens]] = fresh[rows, :, tokens]
         mixed = self.heads.attend_plain(q, k, v, places).transpose(1, 2).flatten(-2)
         total = (read if self.keeps_normed else x) + _plain(self.attends.after, self.out.plain(mixed))
         if not self.parallel:
@@ -119,7 +110,7 @@ class Block:
         if not self.shared:
             read = _plain(self.feeds.before, x if self.parallel else total)
         branch = _plain(self.feeds.after, self.down.plain(self.inner.plain(read)))
-        return _plain(self.feeds.join, (read if self.keeps_normed and not self.parallel else total) + branch)
+        return _plain(self.feeds.join, (read if self.keeps_normed else total) + branch)
 
 
 def _plain(norm: Norm | None, x: Tensor) -> Tensor:

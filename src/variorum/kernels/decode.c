@@ -1,5 +1,5 @@
-/* What a decoder does for a few rows at a time: its parts one by one, and a whole block in two calls, between which the
- * caller puts keys and values in its cache.
+/* What a decoder does for a few rows at a time: its parts one by one, and a whole block at once, keys and values put
+ * in their slots.
  *
  * Everything is row-major and float32 unless said otherwise. The plain forms are in products.py, heads.py and block.py.
  */
@@ -23,9 +23,9 @@ void norm_rows(const norm *a, const float *x, int64_t m, float *out) {
     for (int64_t r = 0; r < m; r++) normed(a, x + r * a->width, out + r * a->width);
 }
 
-void turn_heads(const attention *a, float *x, int64_t m, const float *cosine, const float *sine, int64_t period) {
+void turn_heads(const attention *a, float *x, int64_t m, const turns *t) {
 #pragma omp parallel if (m * a->heads * a->channels > WORTH)
-    turn_team(a, x, m, cosine, sine, period);
+    turn_team(a, x, m, t, 0, 0, 0);
 }
 
 void attend(const attention *a, const places *p, const held *q, const held *k, const held *v, float *out) {
@@ -61,33 +61,27 @@ INLINE void add(float *x, const float *y, int64_t n) {
     for (; i < n; i++) x[i] += y[i];
 }
 
-/* The first half of a block: x [m, width] -> queries, keys and values [m, (heads + 2·kv_heads)·channels]. */
-void block_begin(const block *b, const float *x, int64_t m, const float *cosine, const float *sine, int64_t period,
-                 float *every) {
-#pragma omp parallel
-    {
-        float *read = malloc((size_t)(m * b->width) * sizeof(float));
-        project_team(b->projections, 3, NOTHING, through(b->attends.before, x, m, b->width, read), m, every);
-#pragma omp barrier
-        turn_team(b->attention, every, m, cosine, sine, period);
-        free(read);
-    }
-}
-
-/* The other half: x as before, and what the cache holds by now -> out [m, width]. `room` takes
- * m·(heads·channels + 2·width + rows of up) numbers. Each thread keeps the residual stream of all rows for itself:
- * adding and norming twice costs less than waiting. */
-void block_finish(const block *b, const float *x, int64_t m, const places *p, const held *q, const held *k,
-                  const held *v, float *room, float *out) {
-    const int64_t width = b->width, size = m * width;
-    float *mixed = room, *first = mixed + m * b->attention->heads * b->attention->channels, *second = first + size;
+/* x [m, width] -> out [m, width]; m = B·n. New keys and values go in the slots that `p` names, and are seen there.
+ * `room` takes m·(2·(heads + kv_heads)·channels + 2·width + rows of up) numbers. Each thread keeps the residual stream
+ * of all rows for itself: adding and norming twice costs less than waiting. */
+void block_run(const block *b, const float *x, const turns *t, const places *p, const held *k, const held *v,
+               float *room, float *out) {
+    const attention *a = b->attention;
+    const int64_t m = p->rows * p->queries, d = a->channels, width = b->width, size = m * width;
+    const int64_t wide = (a->heads + 2 * a->kv_heads) * d;
+    float *every = room, *mixed = every + m * wide, *first = mixed + m * a->heads * d, *second = first + size;
     float *inner = second + size;
+    const held q = {every, p->queries * wide, d, wide};
 #pragma omp parallel
     {
         float *read = malloc((size_t)(2 * size) * sizeof(float)), *total = read + size;
-        attend_team(b->attention, p, q, k, v, mixed);
         through(b->attends.before, x, m, width, read);
         memcpy(total, b->keeps_normed ? read : x, (size_t)size * sizeof(float));
+        project_team(b->projections, 3, NOTHING, read, m, every);
+#pragma omp barrier
+        turn_team(a, every, m, t, p, k, v);
+#pragma omp barrier
+        attend_team(a, p, &q, k, v, mixed);
 #pragma omp barrier
         project_team(b->out, 1, NOTHING, mixed, m, first);
         if (!b->parallel) {
@@ -98,7 +92,7 @@ void block_finish(const block *b, const float *x, int64_t m, const places *p, co
         if (!b->shared) through(b->feeds.before, b->parallel ? x : total, m, width, read);
         if (b->gate) gated_team(b->gate, b->up, b->activation, read, m, inner);
         else project_team(b->up, 1, b->activation, read, m, inner);
-        if (b->keeps_normed && !b->parallel) memcpy(total, read, (size_t)size * sizeof(float));
+        if (b->keeps_normed) memcpy(total, read, (size_t)size * sizeof(float));
 #pragma omp barrier
         project_team(b->down, 1, NOTHING, inner, m, second);
 #pragma omp barrier

@@ -82,18 +82,39 @@ class _Places(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("query_row", "key_row", "rows", "queries", "keys")),
         ("bias", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("bias_row", "bias_head", "bias_query", "bias_key")),
+        ("slots", ctypes.c_void_p),
+        ("slots_row", ctypes.c_int64),
     )
+
+
+class _Turns(ctypes.Structure):
+    """``turns`` of decode.c."""
+
+    _fields_ = (*((name, ctypes.c_void_p) for name in ("cosine", "sine")), ("period", ctypes.c_int64))
+
+
+class Turns:
+    """cos and sin [..., rotated / 2], or ``None``; the r-th of m rows takes row r modulo their number."""
+
+    def __init__(self, tables: tuple[Tensor, Tensor] | None = None) -> None:
+        self.tables = None if tables is None else tuple(table.contiguous() for table in tables)
+        self.period = 1 if self.tables is None else self.tables[0].numel() // self.tables[0].shape[-1]
+        self.pointer = ctypes.pointer(_Turns(*(map(address, self.tables or (None, None))), self.period))
 
 
 class Places:
     """Where B rows of queries and keys stand: orders [B or 1, Q] and [B or 1, K], -1 where nothing is.
 
-    ``bias`` [B or 1, H, Q, K] is added to the scaled scores. All layers of a forward share one.
+    ``bias`` [B or 1, H, Q, K] is added to the scaled scores. ``slots`` [B or 1, Q] say which keys are the queries' own,
+    -1 for none, where those are still to be written. All layers of a forward share one.
     """
 
-    def __init__(self, rows: int, query_order: Tensor, key_order: Tensor, bias: Tensor | None) -> None:
+    def __init__(
+        self, rows: int, query_order: Tensor, key_order: Tensor, bias: Tensor | None = None, slots: Tensor | None = None
+    ) -> None:
         self.query_order, self.key_order = query_order.contiguous(), key_order.contiguous()
         self.bias, self.rows, self.keys = bias, rows, key_order.shape[1]
+        self.slots = None if slots is None else slots.contiguous()
         self.queries = query_order.shape[1]
         steps: tuple[int, ...] = (0, 0, 0, 0)
         if bias is not None:
@@ -101,6 +122,7 @@ class Places:
         made = _Places(
             address(self.query_order), address(self.key_order), self.queries if len(query_order) > 1 else 0,
             self.keys if len(key_order) > 1 else 0, rows, self.queries, self.keys, address(bias), *steps,
+            address(self.slots), 0 if slots is None or len(slots) == 1 else self.queries,
         )  # fmt: skip
         self.pointer = ctypes.pointer(made)
 
@@ -147,16 +169,12 @@ class Heads:
         """Over one head of the queries, and of the keys."""
         return self.query_norm, self.key_norm
 
-    def turn(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> None:
-        """Clip, norm and rotate projected queries, keys and values [m, (heads + 2·kv_heads)·channels] in place.
-
-        Row r takes row r modulo their number of the tables [rows, rotated / 2].
-        """
-        period = 1 if cosine is None else cosine.numel() // cosine.shape[-1]
+    def turn(self, x: Tensor, turns: Turns) -> None:
+        """Clip, norm and rotate projected queries, keys and values [m, (heads + 2·kv_heads)·channels] in place."""
         rows = x.numel() // ((self.heads + 2 * self.kv_heads) * self.channels)
-        decode().turn_heads(self.pointer, x.data_ptr(), rows, address(cosine), address(sine), period)
+        decode().turn_heads(self.pointer, x.data_ptr(), rows, turns.pointer)
 
-    def turn_plain(self, x: Tensor, cosine: Tensor | None, sine: Tensor | None) -> None:
+    def turn_plain(self, x: Tensor, turns: Turns) -> None:
         """The definition of :meth:`turn`."""
         every = x.view(-1, self.heads + 2 * self.kv_heads, self.channels)
         every.clamp_(-self.clip, self.clip)
@@ -164,9 +182,9 @@ class Heads:
         for part, norm in zip(parts, self.norms, strict=False):
             if norm is not None:
                 part.copy_(norm.plain(part))
-            if cosine is not None and sine is not None:
-                repeats = len(every) // (cosine.numel() // cosine.shape[-1])
-                near = [t.reshape(-1, 1, t.shape[-1]).repeat(repeats, 1, 1) for t in (cosine, sine)]
+            if turns.tables is not None:
+                repeats = len(every) // turns.period
+                near = [t.reshape(-1, 1, t.shape[-1]).repeat(repeats, 1, 1) for t in turns.tables]
                 _turn(part[..., : self.rotated], *near, interleaved=self.interleaved)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:

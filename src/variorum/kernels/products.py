@@ -65,10 +65,9 @@ SIGNATURES = {
     "project": (_POINTER, _NUMBER, _NUMBER, _POINTER, _NUMBER, _POINTER),
     "gated": (_POINTER, _POINTER, _NUMBER, _POINTER, _NUMBER, _POINTER),
     "norm_rows": (_POINTER, _POINTER, _NUMBER, _POINTER),
-    "turn_heads": (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER),
+    "turn_heads": (_POINTER, _POINTER, _NUMBER, _POINTER),
     "attend": (_POINTER,) * 6,
-    "block_begin": (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER, _POINTER),
-    "block_finish": (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 6),
+    "block_run": (_POINTER,) * 8,
 }
 
 
