@@ -26,6 +26,7 @@ from variorum.face import Model
 from variorum.spec import rules
 from variorum.spec.dialect import Dialect
 from variorum.spec.model import Model as Spec
+from variorum.training.recipes import settle
 
 #: From the strongest to the weakest. A field is caught by the observer that it declares or by one before it.
 ORDER = ("load", "forward", "gradient", "cache", "loss", "tokenizer", "training")
@@ -148,9 +149,10 @@ class Trial:
         return False
 
     def training(self) -> bool:
-        """Dropout acts otherwise under one seed, or fresh weights are drawn otherwise."""
+        """Dropout acts otherwise under one seed, fresh weights are drawn otherwise, or a run is told otherwise."""
         if self.same_architecture:
-            return False
+            mine, right = (settle(spec) for spec in (self.mutant.spec, self.subject.spec))
+            return (mine, mine.why) != (right, right.why)
         probe = self.subject.probes[0]
         return self._differs("training", lambda model: _noisy(model, _scores(probe))) or self._drawn_otherwise()
 

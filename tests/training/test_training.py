@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from variorum.errors import RunFailed, UsageError
-from variorum.objectives.base import Corrupted, LossSum
+from variorum.objectives.base import Corrupted, LossSum, Objective
 from variorum.objectives.causal import Causal
 from variorum.training.evaluate import bits_per_byte, scoring
 from variorum.training.loop import train
@@ -26,9 +27,17 @@ class Bigram(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(vocab))
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        targets: torch.Tensor | None = None,
+    ):
+        scores = self.dropout(self.table[input_ids] + self.bias)
+
         class Output:
-            logits = self.dropout(self.table[input_ids] + self.bias)
+            logits = scores
+            loss = None if targets is None else cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
 
         return Output
 
@@ -97,10 +106,10 @@ def test_accumulated_gradients_are_those_of_one_batch_however_ragged_the_pieces(
 
 @pytest.mark.case("V048")
 def test_the_loss_of_two_pieces_weighs_targets_not_pieces():
-    class Told:
+    class Told(Objective):
         """A loss of 1 on two targets, then of 3 on eight: the published example, 26/10."""
 
-        name, requires = "told", "none"
+        name, requires = "told", ()
 
         def corrupt(self, batch, rng):
             return Corrupted(inputs={}, targets=torch.zeros(int(batch["count"]), dtype=torch.long))

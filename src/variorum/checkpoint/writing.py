@@ -70,6 +70,23 @@ def write_directory(
         others[INDEX] = _index(shards)
     needed = sum(t.numel() * t.element_size() for t in tensors.values())
     needed += sum(len(content) for content in (*headers.values(), *others.values()))
+    with filling(directory, needed) as place:
+        written = {name: _write(place / name, [content]) for name, content in others.items()}
+        for file, part in shards.items():
+            written[file] = _write(place / file, [headers[file], *_pieces(part)])
+        _write(place / manifest.NAME, [manifest.content(written)])
+
+
+@contextmanager
+def filling(directory: Path, needed: int) -> Iterator[Path]:
+    """A new directory to write into, which is put where ``directory`` is when all went well, and gone otherwise.
+
+    The files in it must be synced, its manifest written last. ``needed`` bytes must be free.
+
+    Raises:
+        UsageError: another save into it is running. OverBudget: the disk is too small. AccessError: it may not be
+            written.
+    """
     with _failures(directory, needed):
         directory.parent.mkdir(parents=True, exist_ok=True)
         for leftover in directory.parent.glob(f".{directory.name}.tmp-*"):
@@ -78,10 +95,7 @@ def write_directory(
         if free < needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with _workplace(directory) as place:
-            written = {name: _write(place / name, [content]) for name, content in others.items()}
-            for file, part in shards.items():
-                written[file] = _write(place / file, [headers[file], *_pieces(part)])
-            _write(place / manifest.NAME, [manifest.content(written)])
+            yield place
             _sync(place)
             _put(place, directory)
             _sync(directory.parent)

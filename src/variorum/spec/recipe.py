@@ -108,15 +108,28 @@ class Objective(Part):
 
 @part
 class Recipe(Part):
-    """How it was trained: the published figures, as far as they are published."""
+    """How it was trained: the published figures, as far as they are published; a run here scales them to its budget.
 
-    batch: int | None = seen(by="none", default=None, because=_HISTORY)
-    length: int | None = seen(by="none", default=None, because=f"{_HISTORY}; costs are told for it by default")
-    steps: int | None = seen(by="none", default=None, because=_HISTORY)
-    learning_rate: float | None = seen(by="none", default=None, because=_HISTORY)
-    warmup: int | None = seen(by="none", default=None, because=_HISTORY)
-    weight_decay: float | None = seen(by="none", default=None, because=_HISTORY)
+    The first ``early_share`` of the steps read rows of ``early_length`` tokens, the rest of ``length``. ``floor`` is
+    the share of the peak at which the learning rate ends, ``clip`` the largest gradient norm (0: any), ``format`` how
+    rows are cut from documents; see :mod:`variorum.training.formats`.
+    """
+
+    batch: int | None = seen(by="training", default=None)
+    length: int | None = seen(by="training", default=None)
+    steps: int | None = seen(by="training", default=None)
+    learning_rate: float | None = seen(by="training", default=None)
+    warmup: int | None = seen(by="training", default=None)
+    weight_decay: float | None = seen(by="training", default=None)
     tokens: float | None = seen(by="none", default=None, because=_HISTORY)
-    schedule: Literal["linear", "cosine", "inverse_sqrt", "trapezoid"] | None = seen(
-        by="none", default=None, because=_HISTORY
+    schedule: Literal["linear", "cosine", "inverse_sqrt", "trapezoid"] | None = seen(by="training", default=None)
+    optimiser: Literal["adamw", "adafactor", "lamb", "muon"] | None = seen(by="training", default=None)
+    betas: tuple[float, float] | None = seen(by="training", default=None)
+    eps: float | None = seen(by="training", default=None)
+    clip: float | None = seen(by="training", default=None)
+    floor: float | None = seen(by="training", default=None)
+    early_length: int | None = seen(by="training", default=None)
+    early_share: float | None = seen(by="training", default=None)
+    format: Literal["stream", "full_sentences", "doc_sentences", "segment_pair", "sentence_pair"] | None = seen(
+        by="training", default=None
     )

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from variorum.errors import RunFailed
+from variorum.objectives.base import together
 from variorum.training.optimiser import Optimisation, clip, optimisers, set_rate
 from variorum.training.state import State, read_state, write_state
 from variorum.training.streams import CORRUPTION, DROPOUT, stream, stream_seed
@@ -106,7 +107,7 @@ class Trainer:
     ) -> None:  # fmt: skip
         self.model, self.objective, self.pieces = model, objective, pieces
         self.settings, self.seed, self.compute, self.world = settings, seed, compute, world
-        self.networks: Mapping[str, torch.nn.Module] = {MODEL: model, **second_networks(objective)}
+        self.networks: Mapping[str, torch.nn.Module] = {MODEL: model, **objective.networks(model)}
         self.named = dict(_trained(self.networks))
         self.optimisers = optimisers(self.named, settings)
         self.dropout = Dropout(stream_seed(seed, DROPOUT if world.rank == 0 else f"{DROPOUT}/{world.rank}"))
@@ -137,6 +138,7 @@ class Trainer:
         finally:
             for optimiser in self.optimisers:
                 optimiser.zero_grad(set_to_none=True)
+        self.objective.settle(self.model)
         self.step += 1
         return StepRecord(step=step, loss=loss, targets=targets, rate=rate, norm=norm)
 
@@ -145,11 +147,12 @@ class Trainer:
         rank, size = self.world.rank, self.world.size
         mine = [(i, piece) for i, piece in enumerate(self.pieces(step)) if i % size == rank]
         examples = [self.objective.corrupt(piece, self._rng(step, i)) for i, piece in mine]
-        targets = int(self.world.sum(sum(int((example.targets >= 0).sum()) for example in examples)))
+        targets = int(self.world.sum(sum(example.count for example in examples)))
+        examples = [on_device(example, self.compute.device) for example in examples]
         total = 0.0
-        for example in examples:
+        for example in together(self.objective, self.model, examples, self.world.sum):
             with self._precision():
-                part = self.objective.loss(self.model, on_device(example, self.compute.device))
+                part = self.objective.loss(self.model, example)
             (part.total / (max(1, targets) / size)).backward()
             total += part.total.item()
         return self.world.sum(total) / max(1, targets), targets
@@ -245,12 +248,6 @@ def train(
         if after_step is not None:
             after_step(log[-1])
     return log
-
-
-def second_networks(objective: Objective) -> Mapping[str, torch.nn.Module]:
-    """The networks that an objective trains or asks beside the model, by name; most have none."""
-    networks: Callable[[], Mapping[str, torch.nn.Module]] = getattr(objective, "networks", dict)
-    return networks()
 
 
 def on_device(example: Corrupted, device: str) -> Corrupted:
