@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 
 from tests.tiny_specs import gap, made, tiny, words
 from variorum.attention import bands
-from variorum.attention.masks import Mask
 from variorum.errors import UsageError
 from variorum.model import Model
 from variorum.parts.where import Where, order_from_mask
@@ -94,15 +93,6 @@ def test_every_windowed_model_may_be_cut_into_tiles(monkeypatch: pytest.MonkeyPa
     mask = masks(padding)
     agree(made(name), words(2, LENGTH), **({} if mask is None else {"attention_mask": mask}))
     assert cuts
-
-
-def test_short_texts_and_cached_ones_are_left_whole() -> None:
-    order = torch.arange(2000)[None]
-    alone = Where(order, order, order, order, padded=False)
-    assert bands.pays(Mask(causal=True, window=64), alone) and not bands.pays(Mask(causal=True), alone)
-    assert not bands.pays(Mask(causal=True, window=1500), alone)
-    later = Where(order[:, -1:], order, order[:, -1:], order, padded=False)
-    assert not bands.pays(Mask(causal=True, window=64), later)
 
 
 @pytest.mark.mechanism("A10")
