@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.tiny_specs import CACHED, DECODERS, NAMES, SEQ2SEQ, gap, lm_head, made, tiny, words
-from variorum.attention.cache import Cache, Slots
+from variorum.attention.cache import Cache
 from variorum.errors import UsageError
 from variorum.inference.generate import generate
 from variorum.model import Model
@@ -18,7 +18,7 @@ WRITERS = [*CACHED, *SEQ2SEQ]
 
 def stepped(model: Model, ids: Tensor, cuts: list[int], mask: Tensor | None = None) -> Tensor:
     """States of ``ids`` fed in pieces that end at ``cuts``; an encoder-decoder reads one fixed source."""
-    cache, pieces = Cache(model.spec.architecture.main.depth), []
+    cache, pieces = Cache(), []
     for start, end in zip([0, *cuts], [*cuts, ids.shape[1]], strict=True):
         piece, given = ids[:, start:end], {"cache": cache}
         if model.spec.architecture.encoder is not None:
@@ -98,7 +98,7 @@ def test_a_source_is_encoded_and_projected_once(name):
     model.encoder.register_forward_hook(count("encoder"))
     model.decoder.layers[2].cross.key.register_forward_hook(count("cross keys"))
     model.decoder.layers[2].attention.key.register_forward_hook(count("self keys"))
-    cache = Cache(6)
+    cache = Cache()
     with torch.no_grad():
         for at in range(6):
             model(source, decoder_input_ids=ids[:, at : at + 1], cache=cache)
@@ -107,16 +107,15 @@ def test_a_source_is_encoded_and_projected_once(name):
 
 
 @pytest.mark.mechanism("K1")
-def test_slots_grow_in_doublings_and_keep_what_they_hold():
-    slots, rows = Slots(), torch.arange(40.0).view(1, 1, 20, 2)
-    capacities = set()
+def test_slots_grow_in_doublings_and_are_written_in_place():
+    model, cache, ids = made("gpt2"), Cache(), words(1, 40)
+    stores = []
     with torch.no_grad():
-        for at in range(20):
-            row = rows[:, :, at : at + 1]
-            keys, values = slots.append(row, -row)
-            capacities.add(slots._held[0].shape[2])
-            assert torch.equal(keys, rows[:, :, : at + 1]) and torch.equal(values, -keys)
-    assert len(capacities) <= 6
+        for at in range(40):
+            model(ids[:, at : at + 1], cache=cache)
+            stores.append(cache.layers[2].raw[0])
+    assert len({store.data_ptr() for store in stores}) <= 7
+    assert [store.shape[2] for store in stores[31:34]] == [32, 64, 64]
 
 
 @pytest.mark.mechanism("K1", "C15")
@@ -138,7 +137,7 @@ def test_where_rotation_follows_the_length_each_new_token_is_scored_as_if_all_we
     model, ids = made(tiny("llama", DYNAMIC), "causal_lm"), words(2, 14)
     mask = torch.ones(2, 14, dtype=torch.long)
     mask[1, :padding] = 0
-    cache = Cache(model.spec.architecture.main.depth)
+    cache = Cache()
     with torch.no_grad():
         for start, end in [(0, 4), (4, 5), (5, 9), (9, 10), (10, 14)]:
             out = model(ids[:, start:end], attention_mask=mask[:, start:end], cache=cache, output_hidden_states=True)
@@ -162,7 +161,7 @@ def test_a_dynamic_decoder_writes_the_same_with_and_without_a_cache_and_beside_a
     spec = tiny(
         "t5", {"architecture.decoder.positions": Rotary(scaling=DynamicNtkScaling(factor=4.0, original_length=6))}
     )
-    beside, ids, cache = made(spec), words(2, 9), Cache(spec.architecture.main.depth)
+    beside, ids, cache = made(spec), words(2, 9), Cache()
     with torch.no_grad():
         for end in range(1, 10):
             out = beside(words(2, 7, seed=5), decoder_input_ids=ids[:, end - 1 : end], cache=cache)

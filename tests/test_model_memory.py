@@ -130,7 +130,7 @@ def test_each_new_token_is_all_that_a_step_reads():
 
 def test_a_cache_of_keys_is_refused_with_the_remedy():
     with pytest.raises(UsageError, match="remembers states, not keys; give memory in place of cache"):
-        transformer_xl()(words(1, 3), cache=Cache(3))
+        transformer_xl()(words(1, 3), cache=Cache())
     with pytest.raises(UsageError, match="gpt2 takes no memory"):
         made("gpt2")(words(1, 3), memory=[])
 

@@ -194,7 +194,7 @@ class Model(nn.Module):
             )  # fmt: skip
             encoded, order = (x, new.k_order) if reading.lengths is None else apart(x, reading.lengths)
             if cache is not None:
-                cache.encoded, cache.encoded_order = x, order
+                cache.encoded, cache.encoded_order = encoded, order
         if arch.decoder is not None and encoded is not None:
             ids, mask = decoder_input_ids, decoder_attention_mask
             if ids is None:

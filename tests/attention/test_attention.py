@@ -133,11 +133,11 @@ def test_latent_attention_is_many_heads_over_keys_and_values_projected_from_one_
 
 @pytest.mark.mechanism("A13", "K2")
 def test_latent_attention_keeps_one_latent_and_one_turned_key_a_token():
-    model, cache = made("deepseek-v3"), Cache(6)
+    model, cache = made("deepseek-v3"), Cache()
     with torch.no_grad():
         model(words(2, 5), cache=cache)
-    latent, key = cache.layers[3].held
-    assert latent.shape == (2, 1, 5, 12) and key.shape == (2, 1, 5, 4)
+    (held,) = cache.layers[3].raw
+    assert held.shape == (2, 1, 5, 12 + 4)
 
 
 @pytest.mark.mechanism("A8", "K3")
@@ -145,8 +145,8 @@ def test_grouping_four_heads_over_two_halves_what_a_cache_keeps():
     kept = {}
     for kv_heads in (4, 2, 1):
         model = made(tiny("llama", {"architecture.decoder.block.attention.kv_heads": kv_heads}))
-        cache = Cache(6)
+        cache = Cache()
         with torch.no_grad():
             model(words(1, 8), cache=cache)
-        kept[kv_heads] = sum(tensor.numel() for slots in cache.layers for tensor in slots.held)
+        kept[kv_heads] = sum(tensor.numel() for slots in cache.layers for tensor in slots.raw)
     assert kept[4] == 2 * kept[2] == 4 * kept[1] == 2 * 6 * 8 * 4 * 8

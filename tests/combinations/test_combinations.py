@@ -125,7 +125,7 @@ def test_decoding_from_a_cache_is_recomputing(seed: int) -> None:
     if stack.settled is not None:  # beyond, rotation follows the length, and `generate` starts the cache over
         ids, cuts = ids[:, : stack.settled], [4, 1, stack.settled - 5]
         right = model(**given, **{name: ids}).last_hidden_state
-    cache, pieces = Cache(stack.depth), []
+    cache, pieces = Cache(), []
     for piece in ids.split(cuts, 1):
         pieces.append(model(**given, **{name: piece}, cache=cache).last_hidden_state)
     assert gap(torch.cat(pieces, 1), right) < 1e-10 * max(1.0, float(right.abs().max()))

@@ -117,7 +117,7 @@ def test_padding_and_a_cache_change_nothing(model: Model, left: bool) -> None:
     written = torch.stack([first, second])
     with torch.no_grad():
         whole = model(ids, attention_mask=mask, decoder_input_ids=written).logits
-        cache, pieces = Cache(DEPTH), []
+        cache, pieces = Cache(), []
         for piece in written.split([2, 1, 3], 1):
             pieces.append(model(ids, attention_mask=mask, decoder_input_ids=piece, cache=cache).logits)
     for found in (whole, torch.cat(pieces, 1)):

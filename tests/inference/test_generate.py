@@ -203,7 +203,7 @@ def test_a_prompt_of_4096_words_takes_far_less_than_its_scores_over_128_000_woul
 @pytest.mark.mechanism("K1")
 def test_a_cache_can_be_continued_by_hand():
     model, ids = made("llama", "causal_lm"), words(1, 8)
-    cache = Cache(6)
+    cache = Cache()
     with torch.no_grad():
         model(ids[:, :5], cache=cache)
         out = model(ids[:, 5:], cache=cache)

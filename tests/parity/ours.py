@@ -30,7 +30,7 @@ def run(model: Model, probe: Probe, *, gradients: bool = True) -> oracle.Outputs
     results: list[Mapping[str, Tensor]] = []
     carried: dict[str, Any] = {}
     if probe.carry == "cache":
-        carried = {"cache": Cache(model.spec.architecture.main.depth)}
+        carried = {"cache": Cache()}
     with torch.set_grad_enabled(gradients):
         for batch in probe.batches:
             out = model(**cast(model, _inputs(batch, probe)), **carried, output_hidden_states=probe.carry is None)

@@ -214,7 +214,7 @@ def test_it_takes_no_cache_no_segments_and_no_stream_and_has_no_maps() -> None:
     from variorum.attention.cache import Cache
 
     model, ids = made(SMALL), words(1, 5)
-    for given in ({"cache": Cache(3)}, {"token_type_ids": ids}, {"lengths": [5]}, {"memory": []}):
+    for given in ({"cache": Cache()}, {"token_type_ids": ids}, {"lengths": [5]}, {"memory": []}):
         with pytest.raises(UsageError):
             model(ids, **given)
     assert model(ids, output_attentions=True).attentions == []

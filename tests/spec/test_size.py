@@ -84,14 +84,12 @@ def test_an_encoder_keeps_nothing() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "llama", "llama-3", "mixtral", "gemma", "deepseek-v3", "t5"])
 def test_the_cache_that_is_kept_has_the_bytes_that_are_told(name: str) -> None:
     model = build(ALL[name])
-    cache = Cache(depth=model.spec.architecture.main.depth)
+    cache = Cache()
     ids = torch.randint(6, 50, (2, 9))
     both = model.spec.architecture.encoder is not None
     with torch.no_grad():
         model(ids, cache=cache, **({"decoder_input_ids": ids} if both else {}))
-    held = [pair for slots in (*cache.layers, *cache.cross) if (pair := slots.held) is not None]
-    taken = sum(tensor.numel() * tensor.element_size() for pair in held for tensor in pair)
-    assert taken == size(ALL[name], context=9, batch=2, dtype="float32").cache
+    assert cache.bytes == size(ALL[name], context=9, batch=2, dtype="float32").cache
 
 
 @pytest.mark.mechanism("F5", "C12")

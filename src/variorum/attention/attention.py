@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from variorum.attention.backends import choose
 from variorum.attention.bands import cut, pays
-from variorum.attention.cache import Slots
+from variorum.attention.cache import Once, Slots, as_one_row, in_rows
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
 from variorum.attention.scores import Scores
@@ -49,7 +49,7 @@ class Attention(nn.Module):
         return self._weigh(q, turned, k, v, where, mask, backend, maps)
 
     def cross(
-        self, q_input: Tensor, encoded: Tensor, where: Where, *, slots: Slots | None, backend: str, maps: bool
+        self, q_input: Tensor, encoded: Tensor, where: Where, *, slots: Once | None, backend: str, maps: bool
     ) -> tuple[Tensor, Tensor | None]:
         """Attention to an encoder's output; with ``slots``, keys and values are projected once."""
         held = None if slots is None else slots.held
@@ -58,8 +58,9 @@ class Attention(nn.Module):
             held = k, self._heads(self.value, encoded, self.spec.kv_heads)
             if slots is not None:
                 held = slots.append(*held)
+        k, v = held
         q = self.query_norm(self._heads(self.query, q_input, self.spec.heads))
-        return self._weigh(q, q, *held, where, Mask(causal=False), backend, maps)
+        return self._weigh(q, q, k, v, where, Mask(causal=False), backend, maps)
 
     def _heads(self, linear: nn.Linear, x: Tensor, heads: int) -> Tensor:
         """x projected, clipped where the spec says so, and split."""
@@ -72,10 +73,12 @@ class Attention(nn.Module):
         if where.lengths is not None:
             mixed = each(where, lambda near, *text: self._near(near, mask, backend, *text), q, turned, k, v)
             return self._out(mixed), None
+        rows, asked = len(q), as_one_row(q, k)
+        turned = asked if turned is q else as_one_row(turned, k)
         if maps:
-            mixed, weights = self._mixed(q, turned, k, v, where, mask, backend, maps)
-            return self._out(mixed), weights
-        return self._out(self._near(where, mask, backend, q, turned, k, v)), None
+            mixed, weights = self._mixed(asked, turned, k, v, where, mask, backend, maps)
+            return self._out(in_rows(mixed, rows)), None if weights is None else in_rows(weights, rows)
+        return self._out(in_rows(self._near(where, mask, backend, asked, turned, k, v), rows)), None
 
     def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """As :meth:`_mixed` without maps: in bands where a window makes that quicker and the backend makes none."""

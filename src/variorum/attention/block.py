@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from variorum.attention.attention import Attention
-from variorum.attention.cache import Slots
+from variorum.attention.cache import Once, Slots
 from variorum.attention.global_local import GlobalLocalAttention
 from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
+from variorum.parts.dropout import dropout
 from variorum.parts.feedforward import build_feedforward, kept_finite
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import LayerPositions, build_positions
@@ -44,7 +44,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, new: Where, where: Where, trace: Trace, *, kv_input: Tensor | None = None,
         slots: Slots | None = None, encoded: Tensor | None = None, cross_where: Where | None = None,
-        cross_slots: Slots | None = None, backend: str = "auto",
+        cross_slots: Once | None = None, backend: str = "auto",
     ) -> Tensor:  # fmt: skip
         """``kv_input`` (before the norm) replaces x as the source of keys: memory, or XLNet's content stream."""
         norms = self.attention_norms
@@ -69,7 +69,7 @@ class Block(nn.Module):
             x = self._around(x, sublayer, around)
         return x
 
-    def _crossing(self, encoded: Tensor, where: Where, slots: Slots | None, backend: str, trace: Trace) -> Sublayer:
+    def _crossing(self, encoded: Tensor, where: Where, slots: Once | None, backend: str, trace: Trace) -> Sublayer:
         def attend(h: Tensor) -> Tensor:
             assert self.cross is not None
             wanted = trace.cross_attentions is not None
@@ -83,7 +83,7 @@ class Block(nn.Module):
     def _around(self, x: Tensor, sublayer: Sublayer, norms: nn.ModuleDict) -> Tensor:
         read = _norm(norms, "before", x)
         kept = read if self.layout.residual == "normed" else x
-        return _norm(norms, "join", kept_finite(kept + self._branch(read, sublayer, norms)))
+        return _norm(norms, "join", kept_finite(self._joined(kept, self._branch(read, sublayer, norms))))
 
     def _beside(self, x: Tensor, sublayers: list[tuple[Sublayer, nn.ModuleDict, Places]]) -> Tensor:
         """x and what every sublayer makes of it; a shared norm is computed once."""
@@ -91,11 +91,14 @@ class Block(nn.Module):
         for sublayer, norms, places in sublayers:
             if "shared" not in places:
                 read = _norm(norms, "before", x)
-            total = total + self._branch(read, sublayer, norms)
+            total = self._joined(total, self._branch(read, sublayer, norms))
         return kept_finite(total)
 
+    def _joined(self, x: Tensor, branch: Tensor) -> Tensor:
+        return dropout(branch, self.dropout, self.training, rest=x)
+
     def _branch(self, read: Tensor, sublayer: Sublayer, norms: nn.ModuleDict) -> Tensor:
-        return F.dropout(_norm(norms, "after", sublayer(read)), self.dropout, self.training)
+        return _norm(norms, "after", sublayer(read))
 
 
 def _build(attention: attention_spec.AnyAttention, width: int, positions: LayerPositions) -> nn.Module:

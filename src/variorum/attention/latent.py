@@ -1,12 +1,17 @@
-"""Multi-head latent attention: all heads' keys and values are projected up from one small latent per token."""
+"""Multi-head latent attention: all heads' keys and values are projected up from one small latent per token.
+
+Over a cache, few queries are projected down to the latents instead, which is the same sum in another order.
+"""
 
 from __future__ import annotations
+
+import dataclasses
 
 import torch
 from torch import Tensor, nn
 
 from variorum.attention.backends import choose
-from variorum.attention.cache import Slots
+from variorum.attention.cache import Slots, as_one_row, in_rows
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
 from variorum.attention.scores import Scores
@@ -44,10 +49,25 @@ class LatentAttention(nn.Module):
         q = self._queries(q_input).unflatten(-1, (a.heads, -1)).transpose(1, 2)
         q_plain, q_turn = q.split((a.nope_dim, a.rope_dim), -1)
         latent, k_turn = self.latent_down(kv_input).split((a.kv_rank, a.rope_dim), -1)
-        latent, k_turn = self.latent_norm(latent)[:, None], k_turn[:, None]
+        k_turn = k_turn[:, None]
         q_turn, k_turn = self.positions.rotate(q_turn, k_turn, new)
+        held = torch.cat((self.latent_norm(latent)[:, None], k_turn), -1)
         if slots is not None:
-            latent, k_turn = slots.append(latent, k_turn)
+            (held,) = slots.append(held)
+        rows, q_plain, q_turn = len(q), as_one_row(q_plain, held), as_one_row(q_turn, held)
+        if slots is not None and where.lengths is None and self._few(q_plain.shape[2]):
+            mixed, weights = self._down(q_plain, q_turn, held, where, mask, backend, maps)
+        else:
+            mixed, weights = self._up(q_plain, q_turn, held, where, mask, backend, maps)
+        mixed, weights = in_rows(mixed, rows), None if weights is None else in_rows(weights, rows)
+        return self.out(mixed.transpose(1, 2).flatten(-2)), weights
+
+    def _up(
+        self, q_plain: Tensor, q_turn: Tensor, held: Tensor, where: Where, mask: Mask, backend: str, maps: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Every latent projected up to the keys and values of all heads."""
+        a = self.spec
+        latent, k_turn = held.split((a.kv_rank, a.rope_dim), -1)
         up = self.latent_up(latent[:, 0]).unflatten(-1, (a.heads, -1)).transpose(1, 2)
         k_plain, v = up.split((a.nope_dim, a.value_dim), -1)
         k = torch.cat((k_plain, k_turn.expand(-1, a.heads, -1, -1)), -1)
@@ -55,13 +75,37 @@ class LatentAttention(nn.Module):
         scores = Scores(scale=a.score_scale, dropout=a.dropout if self.training else 0.0)
         weigh = choose(backend, scores, maps=maps)
         if where.lengths is None:
-            mixed, weights = weigh(q, k, v, scores, mask, where)
-        else:
-            weights = None
-            mixed = each(where, lambda near, q, k, v: weigh(q, k, v, scores, mask, near)[0], q, k, v)
-        return self.out(mixed.transpose(1, 2).flatten(-2)), weights
+            return weigh(q, k, v, scores, mask, where)
+        return each(where, lambda near, q, k, v: weigh(q, k, v, scores, mask, near)[0], q, k, v), None
+
+    def _few(self, queries: int) -> bool:
+        """Whether it takes fewer products to bring the queries down to the latents than the latents up to the heads."""
+        a = self.spec
+        return queries * (2 * a.kv_rank - a.nope_dim - a.value_dim) < a.kv_rank * (a.nope_dim + a.value_dim)
+
+    def _down(
+        self, q_plain: Tensor, q_turn: Tensor, held: Tensor, where: Where, mask: Mask, backend: str, maps: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Every query projected down: all heads' queries are those of one head whose keys and values are latents."""
+        a = self.spec
+        keys, values = self.latent_up.weight.view(a.heads, -1, a.kv_rank).split((a.nope_dim, a.value_dim), 1)
+        q = torch.cat((q_plain @ keys, q_turn), -1).flatten(1, 2)[:, None]
+        if q_plain.shape[2] == 1 and mask.is_plain(where):
+            mask = Mask(causal=False)  # the newest token sees all; its heads are no queries after one another
+        near = where.remember(("heads", a.heads), lambda: _for_heads(where, a.heads))
+        scores = Scores(scale=a.score_scale, dropout=a.dropout if self.training else 0.0)
+        mixed, weights = choose(backend, scores, maps=maps)(q, held, held[..., : a.kv_rank], scores, mask, near)
+        mixed = mixed[:, 0].unflatten(1, (a.heads, -1)) @ values.transpose(1, 2)
+        return mixed, None if weights is None else weights[:, 0].unflatten(1, (a.heads, -1))
 
     def _queries(self, x: Tensor) -> Tensor:
         if self.spec.query_rank is None:
             return self.query(x)
         return self.query_up(self.query_norm(self.query_down(x)))
+
+
+def _for_heads(where: Where, heads: int) -> Where:
+    """Where the queries of all heads stand when they come one head after another."""
+    repeated = {name: getattr(where, name).repeat(1, heads) for name in ("q_order", "q_positions")}
+    allowed = None if where.allowed is None else where.allowed.repeat(1, heads, 1)
+    return dataclasses.replace(where, **repeated, allowed=allowed, memo={})

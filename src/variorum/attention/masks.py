@@ -71,7 +71,7 @@ class Mask:
         # The farthest key any query sees: W - 1 back when causal, W/2 to either side otherwise.
         if self.window and keys > (self.window if self.causal else self.window // 2 + 1):
             return False
-        return not self.causal or queries == keys
+        return not self.causal or queries in (1, keys)  # a query alone is the newest: nothing comes after it
 
 
 @dataclasses.dataclass(frozen=True)

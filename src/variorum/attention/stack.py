@@ -14,6 +14,7 @@ from variorum.attention.cache import Cache
 from variorum.attention.packed import each
 from variorum.attention.two_stream import Query
 from variorum.parts.convolution import Convolution
+from variorum.parts.dropout import dropout
 from variorum.parts.embeddings import build_input
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import build_shared
@@ -65,20 +66,20 @@ class Stack(nn.Module):
         if cache is not None and self.settled is not None:
             every, everywhere = cache.again(vectors, new, self.settled)
             if every is not vectors:
-                return self._again(every, everywhere, trace, vectors.shape[1], given)
+                return self._again(every, everywhere, trace, new.k_order.clamp(min=0).expand(len(vectors), -1), given)
         return self._run(vectors, new, trace, **given)
 
     def _again(
-        self, every: Tensor, where: Where, trace: Trace, count: int, given: dict[str, Any]
+        self, every: Tensor, where: Where, trace: Trace, at: Tensor, given: dict[str, Any]
     ) -> tuple[Tensor, list[Tensor] | None]:
-        """All tokens so far, of which the last ``count`` are wanted."""
+        """All tokens so far, of which those in places ``at`` [B, n] are wanted."""
         if given["cross_where"] is not None:
             across = {"q_positions": where.q_positions, "q_order": where.q_order, "memo": {}}
             given = {**given, "cross_where": dataclasses.replace(given["cross_where"], **across)}
         anew = trace.alike()
         x, kept = self._run(every, where, anew, **given)
-        trace.take(anew, count, len(x))
-        return x[:, -count:], kept
+        trace.take(anew, at)
+        return x[torch.arange(len(x), device=x.device)[:, None], at], kept
 
     def _run(
         self, vectors: Tensor, new: Where, trace: Trace, *, segments: Tensor | None, query: Query | None,
@@ -86,11 +87,12 @@ class Stack(nn.Module):
         cache: Cache | None, backend: str,
     ) -> tuple[Tensor, list[Tensor] | None]:  # fmt: skip
         x = embedded = self.input(vectors, new.q_positions, segments)
-        where = new if cache is None else cache.extend(new)
+        wheres = [new] * self.spec.depth if cache is None else cache.extend(new, len(x))
         if memory is None and self.spec.first_memory == "zeros":
             memory = [x.new_zeros(len(x), self.spec.memory, x.shape[-1])] * self.spec.depth
         if memory is not None:
-            where = new = _after_memory(new, memory[0].shape[1], memory_order)
+            new = _after_memory(new, memory[0].shape[1], memory_order)
+            wheres = [new] * self.spec.depth
             query = None if query is None else (query[0], _after_memory(query[1], memory[0].shape[1], memory_order))
         kept: list[Tensor] | None = [] if self.spec.memory or memory is not None else None
         g, g_where = query or (None, None)
@@ -105,12 +107,13 @@ class Stack(nn.Module):
             if g is not None and g_where is not None:
                 g = layer(g, g_where, g_where, trace, kv_input=x if source is None else source, backend=backend)
             x = layer(
-                x, new, where, trace, kv_input=source, encoded=encoded, cross_where=cross_where, backend=backend,
+                x, new, wheres[index], trace, kv_input=source, encoded=encoded, cross_where=cross_where,
                 slots=cache.layers[index] if cache else None, cross_slots=cache.cross[index] if cache else None,
+                backend=backend,
             )  # fmt: skip
             if str(index) in self.inserts:
                 x = self._inserted(index, x, embedded, new)
-        x = F.dropout(self.final_norm(x if g is None else g), self.spec.dropout, self.training)
+        x = dropout(self.final_norm(x if g is None else g), self.spec.dropout, self.training)
         if trace.hidden_states is not None:
             trace.hidden_states.append(x)
         return x, kept

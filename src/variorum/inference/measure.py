@@ -141,8 +141,6 @@ def _kept(model: Model, given: dict[str, Tensor]) -> int:
         return sum(state.numel() * state.element_size() for state in states)
     if not model.is_decoder:
         return 0
-    cache = Cache(model.spec.architecture.main.depth)
+    cache = Cache()
     model(**given, cache=cache)
-    held = [pair for slots in (*cache.layers, *cache.cross) if (pair := slots.held) is not None]
-    kept = [tensor for pair in held for tensor in pair] + ([] if cache.vectors is None else [cache.vectors])
-    return sum(tensor.numel() * tensor.element_size() for tensor in kept)
+    return cache.bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -29,20 +30,24 @@ class Trace:
             _alike(self.hidden_states), _alike(self.attentions), _alike(self.cross_attentions), _alike(self.routing)
         )
 
-    def take(self, other: Trace, count: int, batch: int) -> None:
-        """Add what ``other`` kept of the last ``count`` tokens of each of ``batch`` rows."""
+    def take(self, other: Trace, at: Tensor) -> None:
+        """Add what ``other`` kept of the tokens in places ``at`` [B, n] of each row."""
+        rows = torch.arange(len(at), device=at.device)[:, None]
 
-        def newest(flat: Tensor) -> Tensor:
-            return flat.unflatten(0, (batch, -1))[:, -count:].flatten(0, 1)
+        def of_queries(maps: Tensor) -> Tensor:
+            return maps.transpose(1, 2)[rows, at].transpose(1, 2)
+
+        def of_tokens(flat: Tensor) -> Tensor:
+            return flat.unflatten(0, (len(at), -1))[rows, at].flatten(0, 1)
 
         if self.hidden_states is not None:
-            self.hidden_states += [state[:, -count:] for state in other.hidden_states or ()]
+            self.hidden_states += [state[rows, at] for state in other.hidden_states or ()]
         if self.attentions is not None:
-            self.attentions += [maps[:, :, -count:] for maps in other.attentions or ()]
+            self.attentions += [of_queries(maps) for maps in other.attentions or ()]
         if self.cross_attentions is not None:
-            self.cross_attentions += [maps[:, :, -count:] for maps in other.cross_attentions or ()]
+            self.cross_attentions += [of_queries(maps) for maps in other.cross_attentions or ()]
         if self.routing is not None:
-            self.routing += [(newest(probabilities), newest(chosen)) for probabilities, chosen in other.routing or ()]
+            self.routing += [(of_tokens(share), of_tokens(chosen)) for share, chosen in other.routing or ()]
 
 
 def _alike(kept: list[Any] | None) -> list[Any] | None:
