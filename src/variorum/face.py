@@ -11,7 +11,7 @@ from torch import Tensor
 
 from variorum import builder, checkpoint, hub
 from variorum.family.reference import architecture
-from variorum.inference import chat, encode, generate, habits, texts
+from variorum.inference import chat, generate, guesses, habits, texts, vectors
 from variorum.model import Model as Core
 from variorum.spec import rules
 from variorum.spec.model import Model as Spec
@@ -80,11 +80,11 @@ class Model(Core):
 
         ``prompt`` names what is put before each text ("query", "passage"), where the checkpoint or its spec has such.
         """
-        return encode.embed(self, texts, batch_size=batch_size, prompt=prompt)[0]
+        return vectors.embed(self, texts, batch_size=batch_size, prompt=prompt)[0]
 
-    def fill_mask(self, text: str, *, top_k: int = 5) -> list[encode.Guess]:
+    def fill_mask(self, text: str, *, top_k: int = 5) -> list[guesses.Guess]:
         """The likeliest tokens for every mask in ``text``."""
-        return encode.fill_mask(self, text, top_k=top_k)
+        return guesses.fill_mask(self, text, top_k=top_k)
 
     def save(self, directory: str | Path) -> None:
         """Write the published layout, which transformers loads; a mix that nobody published, one that is read here.

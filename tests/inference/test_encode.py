@@ -8,8 +8,9 @@ import torch
 from tests.tiny_specs import gap, lm_head, shaken, tiny
 from variorum.errors import UsageError
 from variorum.face import Model, build
-from variorum.inference.encode import embed, longest_input, tensors
+from variorum.inference.encode import longest_input, tensors
 from variorum.inference.sentences import Recipe
+from variorum.inference.vectors import embed
 from variorum.spec.heads import EmbeddingHead
 from variorum.text.train import train_wordpiece_by_frequency
 

@@ -20,7 +20,8 @@ from tests.tools.command import variorum as run
 from tests.tools.weights import need
 from variorum.checkpoint.load import Origin
 from variorum.checkpoint.weights import plan
-from variorum.inference.encode import embed, tensors
+from variorum.inference.encode import tensors
+from variorum.inference.vectors import embed
 from variorum.model import Model
 from variorum.text.corpora import austen
 from variorum.text.readers import paragraphs

@@ -27,7 +27,7 @@ def command(
     file: Path | None = None,
     column: str = "text",
     out: Path | None = None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     prompt: str | None = None,
     loading: Loading = PLAIN,
 ) -> None:
@@ -41,16 +41,16 @@ def command(
         file: A .txt with one text a line, or a .csv, .tsv or .jsonl with a column of texts.
         column: The column of a .csv, .tsv or .jsonl that holds the texts.
         out: Where vectors go: .npy (float32, a row a text) or .jsonl (text and vector); to stdout if absent.
-        batch_size: Texts at a time.
+        batch_size: Texts at a time; as many as keep the processor busy if absent.
         prompt: The name of what is put before each text, where the checkpoint has such: query, passage.
     """
     if out is not None and out.suffix not in ENDINGS:
         raise UsageError("is neither .npy nor .jsonl", where=str(out), remedy="give --out one of these endings")
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise UsageError(f"--batch-size {batch_size} holds no text", remedy="give 1 or more")
     texts = texts_of(text, file, column)
     from variorum.cli.loading import load
-    from variorum.inference.encode import embed
+    from variorum.inference.vectors import embed
 
     vectors, cut = embed(load(model, loading), texts, batch_size=batch_size, prompt=prompt)
     rows = vectors.float().cpu().numpy()
