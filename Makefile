@@ -37,6 +37,7 @@ $(DOCS): $(PINS) | $(BIN)/python
 
 $(BENCH): $(PINS) | $(BIN)/python
 	@$(PIP) -e '.[bench]'
+	@$(PIP) -e '.[bench,bench-llama]' || echo "llama.cpp cannot be built here; the table will say that it is missing" >&2
 	@touch $(CORE) $@
 
 install: $(CORE) ## variorum and what it needs, into .venv
@@ -64,7 +65,7 @@ docs: $(DOCS) ## the documentation and its picture, into docs/_build/html
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(BENCH) ## speed and memory against the peers
+bench: $(BENCH) fetch ## speed and memory against the peers, into benchmarks/RESULTS.md; some 15 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 parity: $(DEV) ## worst difference to the oracle, per model

@@ -86,7 +86,7 @@ def load(model: str, touch: bool = False) -> Callable[[], float | None]:
     from transformers import BertModel
 
     def job() -> float | None:
-        network = BertModel.from_pretrained(model, add_pooling_layer=False)
+        network = BertModel.from_pretrained(model)
         return sum(float(p.sum()) for p in network.parameters()) if touch else None
 
     return job

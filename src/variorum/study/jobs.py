@@ -7,7 +7,6 @@ Everything here runs in a child process with pinned threads. The data are tensor
 from __future__ import annotations
 
 import platform
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -201,6 +200,8 @@ def _facts(model: torch.nn.Module, begun: float, run: _Run) -> dict[str, Any]:
 def _machine() -> dict[str, Any]:
     import torch
 
+    from variorum.inference.speed import peak_bytes
+
     return {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -208,13 +209,3 @@ def _machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "peak_bytes": peak_bytes(),
     }
-
-
-def peak_bytes() -> int:
-    """Resident memory of this process at its height; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
