@@ -1,28 +1,34 @@
 """The tensors of a directory, by the names on disk: checked, memory-mapped, from one file or from shards.
 
-It opens safetensors only. It knows no model and no weight map; :mod:`.writing` is the other direction.
+It reads safetensors only. It knows no model and no weight map; :mod:`.writing` is the other direction.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
-from contextlib import ExitStack
+import mmap
+import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from variorum.errors import AccessError, DamagedFile, NotFound
 
-from .header import Entry, read_header
+from .header import ITEM_BYTES, Entry, read_header
 from .paths import existing_directory, is_plain, read_json, regular_file
 from .writing import INDEX, SINGLE, write_directory
 
-__all__ = ["TensorFiles", "check_finite", "read_json", "write_directory"]
+__all__ = ["TensorFiles", "check_finite", "forget", "read_json", "write_directory"]
 
+TYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "I64": torch.int64, "I32": torch.int32,
+    "I16": torch.int16, "I8": torch.int8, "U64": torch.uint64, "U32": torch.uint32, "U16": torch.uint16,
+    "U8": torch.uint8, "BOOL": torch.bool, "C64": torch.complex64,
+}  # fmt: skip
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -49,17 +55,11 @@ class TensorFiles:
         self.directory = existing_directory(Path(directory))
         shards = _find(self.directory)
         self._file_of = {name: path for path, entries in shards.items() for name in entries}
-        every = {name: entry for entries in shards.values() for name, entry in entries.items()}
-        self.shapes = {name: entry.shape for name, entry in every.items()}
-        self.dtypes = {name: entry.dtype for name, entry in every.items()}
-        self._open = ExitStack()
-        self._handles: dict[Path, Any] = {}
-        try:
-            for path in shards:
-                self._handles[path] = self._open.enter_context(safe_open(path, framework="pt"))
-        except (SafetensorError, OSError) as error:
-            self.close()
-            raise DamagedFile(f"cannot be opened ({str(error).splitlines()[0][:160]})", where=str(path)) from None
+        self._entries = {name: entry for entries in shards.values() for name, entry in entries.items()}
+        self.shapes = {name: entry.shape for name, entry in self._entries.items()}
+        self.dtypes = {name: entry.dtype for name, entry in self._entries.items()}
+        self._data = {path: _data(path, max(entry.end for entry in entries.values()))
+                      for path, entries in shards.items() if entries}  # fmt: skip
 
     def get(self, name: str) -> Tensor:
         """The tensor ``name``, mapped from its file: its memory is the file's until it is written to.
@@ -67,17 +67,19 @@ class TensorFiles:
         Raises:
             KeyError: there is no such tensor; look into ``shapes`` first.
         """
-        tensor: Tensor = self._handles[self._file_of[name]].get_tensor(name)
-        return tensor
+        entry = self._entries[name]
+        raw = self._data[self._file_of[name]][entry.begin : entry.end]
+        if raw.storage_offset() % ITEM_BYTES[entry.dtype]:
+            raw = raw.clone()  # an old writer did not align its data
+        return raw.view(TYPES[entry.dtype]).reshape(entry.shape)
 
     def file_of(self, name: str) -> Path:
         """The file that holds the tensor ``name``."""
         return self._file_of[name]
 
     def close(self) -> None:
-        """Close the files; tensors that were handed out stay valid."""
-        self._open.close()
-        self._handles.clear()
+        """Let go of the files; tensors that were handed out stay valid."""
+        self._data.clear()
 
     def __enter__(self) -> TensorFiles:
         return self
@@ -86,6 +88,30 @@ class TensorFiles:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def forget(mapped: Tensor) -> None:
+    """Give back the memory behind a tensor that was mapped from a file, and never written to, after it was copied.
+
+    It is read from the file again if anybody looks. Nothing happens where the system cannot do this.
+    """
+    if not sys.platform.startswith("linux") or not mapped.is_contiguous():
+        return
+    begin, end = mapped.data_ptr(), mapped.data_ptr() + mapped.nbytes
+    begin, end = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+    if end > begin:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
+
+
+def _data(path: Path, length: int) -> Tensor:
+    """The last ``length`` bytes of a file, uint8: a private mapping, read when it is used and never written back."""
+    size = path.stat().st_size
+    try:
+        storage = torch.UntypedStorage.from_file(str(path), shared=False, nbytes=size)
+    except (OSError, RuntimeError) as error:
+        raise DamagedFile(f"cannot be mapped ({str(error).splitlines()[0][:160]})", where=str(path)) from None
+    whole = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[arg-type]
+    return whole[size - length :]
 
 
 def _find(directory: Path) -> dict[Path, dict[str, Entry]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,7 @@ def load(
     model = _empty(spec, heads, kind, source.where)
     origin = Origin(source.place, dialect, config, "", source.verified, generation=source.generation,
                     published=source.published, pooling=source.pooling)  # fmt: skip
-    values = read_weights(spec, heads, origin, fresh_head=fresh_head)
-    assign(model, {name: _placed(value, dtype, device) for name, value in values.items()})
+    assign(model, read_weights(spec, heads, origin, fresh_head=fresh_head, dtype=dtype, device=device))
     for name, table in origin.tables.items():
         path = dialect.tables[name.removeprefix(origin.prefix)]
         keep_table(model.get_submodule(path.rpartition(".")[0]), _placed(table, dtype, device))
@@ -117,17 +116,20 @@ def _empty(spec: Spec, heads: tuple[str, ...], kind: type[Model], where: str) ->
 
 
 def read_weights(
-    spec: Spec, heads: Sequence[str], origin: Origin, *, fresh_head: bool = False
+    spec: Spec, heads: Sequence[str], origin: Origin, *, fresh_head: bool = False,
+    dtype: str | torch.dtype | None = None, device: str = "cpu",
 ) -> dict[str, Tensor]:  # fmt: skip
     """Canonical name -> tensor for all that ``spec`` with ``heads`` holds, as views of the files where possible.
 
-    ``origin`` says where and in which dialect to read; what was found there is noted in it.
+    ``origin`` says where and in which dialect to read; what was found there is noted in it. What ``dtype`` or
+    ``device`` make a copy of is copied one tensor after the other, and its file's memory given back.
 
     Raises:
         NotFound: no weights there.
         DamagedFile: a tensor is missing, unexpected, misshapen, not finite, or wanted twice.
     """
-    return _values(_Reading(open_tensors(origin.directory), spec, tuple(heads), origin, fresh_head))
+    reading = _Reading(open_tensors(origin.directory), spec, tuple(heads), origin, fresh_head)
+    return _values(reading, lambda value: _placed(value, dtype, device))
 
 
 def _placed(value: Tensor, dtype: str | torch.dtype | None, device: str) -> Tensor:
@@ -190,7 +192,7 @@ class _Reading:
         return tensor
 
 
-def _values(reading: _Reading) -> dict[str, Tensor]:
+def _values(reading: _Reading, place: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
     arch, origin = reading.spec.architecture, reading.origin
     steps = plan(reading.dialect, arch, reading.heads, origin.prefix)
     missing = [step for step in steps if any(name not in reading.disk for name in step.disk)]
@@ -201,14 +203,23 @@ def _values(reading: _Reading) -> dict[str, Tensor]:
     fresh |= _fresh(reading, steps, [step for step in missing if step not in left_out])
     used = {name for step in steps if step not in missing for name in step.disk}
     _account(reading, used)
-    values = dict(fresh)
-    for step in steps:
-        if step in missing:
-            continue
+    values = {name: place(value) for name, value in fresh.items()}
+    present = [step for step in steps if step not in missing]
+    for step in present:
         _check_shapes(reading, step)
-        values.update(zip(step.ours, step.read([reading.get(name) for name in step.disk]), strict=True))
-    _check_duplicates(reading, values)
+    _check_duplicates(reading, present)
+    for step in present:
+        found = [reading.get(name) for name in step.disk]
+        values.update(zip(step.ours, map(place, step.read(found)), strict=True))
+        _let_go(found, [values[name] for name in step.ours])
     return values
+
+
+def _let_go(found: list[Tensor], made: list[Tensor]) -> None:
+    """Give back the file's memory where everything that was read became a copy."""
+    if {one.untyped_storage().data_ptr() for one in found}.isdisjoint(one.untyped_storage().data_ptr() for one in made):
+        for one in found:
+            files.forget(one)
 
 
 def _fresh(reading: _Reading, steps: list[Step], missing: list[Step]) -> dict[str, Tensor]:
@@ -316,11 +327,13 @@ def _table(reading: _Reading, name: str, path: str) -> Tensor:
     return stored
 
 
-def _check_duplicates(reading: _Reading, values: Mapping[str, Tensor]) -> None:
+def _check_duplicates(reading: _Reading, steps: list[Step]) -> None:
+    makers = {ours: (step, at) for step in steps for at, ours in enumerate(step.ours)}
     for name, ours in list(reading.origin.duplicates.items()):
-        if ours not in values:
+        step, at = makers.get(ours, (None, 0))
+        if step is None:
             reading.origin.unused[name] = "belongs to a head that is not loaded"
-        elif not torch.equal(reading.get(name), values[ours]):
+        elif not torch.equal(reading.get(name), step.read([reading.get(one) for one in step.disk])[at]):
             raise DamagedFile(
                 f"{name} differs from {ours}, which the config says is the same tensor",
                 where=str(reading.origin.directory), remedy="set tie_word_embeddings to false if it is meant",
