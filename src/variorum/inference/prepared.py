@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from variorum.attention.attention import Attention
 from variorum.attention.block import Block
 from variorum.attention.cache import Once, Slots
+from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
 from variorum.errors import UsageError, nearest
 from variorum.kernels.block import Around
@@ -27,9 +28,10 @@ from variorum.kernels.heads import WIDEST, Heads, Norm, Places, Turns
 from variorum.kernels.int8 import quantised
 from variorum.kernels.products import MOST, Gated, Projection, Weights, decode, fits
 from variorum.model import Model
+from variorum.parts.clusters import AdaptiveSoftmax, ClusteredTable
 from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
 from variorum.parts.norms import LayerNorm, RMSNorm
-from variorum.parts.positions import Alibi, LayerPositions, RelativeBuckets, Rotary
+from variorum.parts.positions import Alibi, LayerPositions, RecurrentRelative, RelativeBuckets, Rotary
 from variorum.parts.rotary import tables_of
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where
@@ -54,6 +56,7 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
     if weights == "int8" and (first.dtype, first.device.type) != (torch.float32, "cpu"):
         raise UsageError("int8 weights are made of float32 weights on a CPU", remedy="load with dtype='float32'")
     shared: list[Any] = [*model.parameters(), *model.buffers(), model.spec, model.tokenizer, model.origin]
+    shared += ACTIVATIONS.values()
     made = copy.deepcopy(model, {id(one): one for one in shared})
     _replace(made, {}, weights)
     return made.eval()
@@ -62,6 +65,8 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
 def _replace(module: nn.Module, seen: dict[int, Weights], form: Form) -> None:
     """Put the prepared form of every part under ``module`` in its place, innermost first."""
     for name, child in module.named_children():
+        if name in READ.get(type(module), ()):
+            continue
         _replace(child, seen, form)
         if type(child) is nn.Linear and form == "int8":
             setattr(module, name, Int8Linear(child, seen))
@@ -291,6 +296,13 @@ def _around(norms: nn.ModuleDict) -> Around:
     return Around(found.get("before"), found.get("after"), found.get("join"))
 
 
+#: Linears whose matrix is read for more than a product with it; they stay as they are.
+READ: dict[type[nn.Module], tuple[str, ...]] = {
+    LatentAttention: ("latent_up",),
+    RecurrentRelative: ("relative",),
+    ClusteredTable: ("projects",),
+    AdaptiveSoftmax: ("projects",),
+}
 STILL = Turns()
 #: Position parts that rotate as the compiled loops do, or not at all.
 POSITIONS = (LayerPositions, Rotary, RelativeBuckets, Alibi)

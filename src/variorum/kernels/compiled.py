@@ -24,6 +24,7 @@ FOLDER = Path(__file__).parent
 # Contracted products are what vector units do; nothing else may change what the source says.
 COMPILE = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-std=gnu11", "-fno-math-errno", "-ffp-contract=fast", "-c")
 NEEDED = ("avx2", "fma")
+NARROW = "-mno-avx512f"
 SECONDS = 120
 
 
@@ -34,10 +35,45 @@ class Built(NamedTuple):
     why: str
 
 
+class Tools(NamedTuple):
+    """What builds a library: a compiler with its options, torch's OpenMP runtime, and the processor's flags."""
+
+    compiler: str
+    runtime: str
+    options: tuple[str, ...]
+    flags: frozenset[str]
+
+    def build(self, name: str, scratch: Path) -> Path:
+        """The library of ``<name>.c``, in ``scratch``."""
+        compiled, linked = scratch / f"{name}.o", scratch / f"{name}.so"
+        # Linked apart, by the path of torch's own runtime: -fopenmp would add the compiler's, a second pool of threads.
+        for command in (
+            [self.compiler, *self.options, str(FOLDER / f"{name}.c"), "-o", str(compiled)],
+            [self.compiler, "-shared", str(compiled), self.runtime, "-lm", "-o", str(linked)],
+        ):
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+        return linked
+
+    def key(self, name: str) -> str:
+        """What the library depends on, as a short hash: sources, headers, options, compiler, runtime, processor."""
+        digest = hashlib.sha256()
+        for source in (FOLDER / f"{name}.c", *sorted(FOLDER.glob("*.h"))):
+            digest.update(source.read_bytes())
+        for tool in (self.compiler, self.runtime):
+            found = Path(tool).resolve().stat()
+            digest.update(f"{tool} {found.st_size} {found.st_mtime_ns}\n".encode())
+        digest.update(" ".join((*self.options, *sorted(self.flags))).encode())
+        return digest.hexdigest()[:24]
+
+
 @functools.cache
 def built(name: str) -> Built:
-    """The library of ``<name>.c``, compiled if this processor has not met it before."""
-    if os.environ.get("VARIORUM_KERNELS", "").lower() == "off":
+    """The library of ``<name>.c``, compiled if this processor has not met it before.
+
+    The environment variable ``VARIORUM_KERNELS`` may be "off", or "avx2" for no wider instructions than these.
+    """
+    wanted = os.environ.get("VARIORUM_KERNELS", "").lower()
+    if wanted == "off":
         return Built(None, "VARIORUM_KERNELS=off")
     flags = _cpu_flags()
     lacking = [flag for flag in NEEDED if flag not in flags]
@@ -47,11 +83,11 @@ def built(name: str) -> Built:
     runtime = _openmp()
     if compiler is None or runtime is None:
         return Built(None, "no C compiler" if compiler is None else "torch has loaded no OpenMP")
+    wide = "avx512f" in flags and wanted != "avx2"
+    tools = Tools(compiler, runtime, COMPILE if wide else (*COMPILE, NARROW), flags)
     try:
-        path = cache_folder() / f"{name}-{_key(name, compiler, runtime, flags)}.so"
-        return Built(
-            _loaded(path, name, compiler, runtime), f"{compiler} for {'avx512' if 'avx512f' in flags else 'avx2'}"
-        )
+        path = cache_folder() / f"{name}-{tools.key(name)}.so"
+        return Built(_loaded(path, name, tools), f"{compiler} for {'avx512' if wide else 'avx2'}")
     except (OSError, subprocess.SubprocessError) as error:
         said = error.stderr.strip().splitlines() if isinstance(error, subprocess.CalledProcessError) else [str(error)]
         return Built(None, f"{compiler} failed: {next(iter(said), 'it said nothing')[:200]}")
@@ -68,38 +104,15 @@ def cache_folder() -> Path:
     return Path(home) / "variorum" / "kernels"
 
 
-def _loaded(path: Path, name: str, compiler: str, runtime: str) -> ctypes.CDLL:
+def _loaded(path: Path, name: str, tools: Tools) -> ctypes.CDLL:
     """The library at ``path``; one that is absent or does not load is built (again)."""
     try:
         return ctypes.CDLL(str(path))
     except OSError:
-        _build(path, name, compiler, runtime)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            tools.build(name, Path(scratch)).replace(path)
         return ctypes.CDLL(str(path))
-
-
-def _build(path: Path, name: str, compiler: str, runtime: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        compiled, linked = f"{scratch}/{name}.o", f"{scratch}/{name}.so"
-        # Linked apart, by the path of torch's own runtime: -fopenmp would add the compiler's, a second pool of threads.
-        for command in (
-            [compiler, *COMPILE, str(FOLDER / f"{name}.c"), "-o", compiled],
-            [compiler, "-shared", compiled, runtime, "-lm", "-o", linked],
-        ):
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
-        Path(linked).replace(path)
-
-
-def _key(name: str, compiler: str, runtime: str, flags: frozenset[str]) -> str:
-    """What the library depends on, as a short hash: sources, headers, flags, compiler, runtime, processor."""
-    digest = hashlib.sha256()
-    for source in (FOLDER / f"{name}.c", *sorted(FOLDER.glob("*.h"))):
-        digest.update(source.read_bytes())
-    for tool in (compiler, runtime):
-        found = Path(tool).resolve().stat()
-        digest.update(f"{tool} {found.st_size} {found.st_mtime_ns}\n".encode())
-    digest.update(" ".join((*COMPILE, *sorted(flags))).encode())
-    return digest.hexdigest()[:24]
 
 
 def _cpu_flags() -> frozenset[str]:
