@@ -81,12 +81,12 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int) -> Callable[[]
     return job
 
 
-def load(model: str, touch: bool = False) -> Callable[[], float | None]:
-    """The call that loads a model; with ``touch`` every weight is read once, and their sum returned."""
+def load(model: str) -> Callable[[bool], float | None]:
+    """The call that loads a model; with ``read`` every weight is read once after it, and their sum returned."""
     from transformers import BertModel
 
-    def job() -> float | None:
+    def job(read: bool) -> float | None:
         network = BertModel.from_pretrained(model)
-        return sum(float(p.sum()) for p in network.parameters()) if touch else None
+        return sum(float(p.sum()) for p in network.parameters()) if read else None
 
     return job

@@ -60,12 +60,12 @@ def loaded(model: str, weights: str = "") -> Any:
     return prepare(network, weights=weights)
 
 
-def load(model: str, touch: bool = False) -> Callable[[], float | None]:
-    """The call that loads a model; with ``touch`` every weight is read once, and their sum returned."""
-    import variorum
+def load(model: str) -> Callable[[bool], float | None]:
+    """The call that loads a model; with ``read`` every weight is read once after it, and their sum returned."""
+    from variorum.face import load
 
-    def job() -> float | None:
-        network = variorum.load(model, head=None)
-        return sum(float(p.sum()) for p in network.parameters()) if touch else None
+    def job(read: bool) -> float | None:
+        network = load(model, head=None)
+        return sum(float(p.sum()) for p in network.parameters()) if read else None
 
     return job
