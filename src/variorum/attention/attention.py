@@ -7,9 +7,11 @@ from torch import Tensor, nn
 from variorum.attention.backends import choose
 from variorum.attention.bands import cut, pays
 from variorum.attention.cache import Once, Slots, as_one_row, in_rows
+from variorum.attention.dropped import Dropping, attend_texts
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
 from variorum.attention.scores import Scores
+from variorum.parts.dropout import loops_pay
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import Disentangled, LayerPositions
 from variorum.parts.where import Where
@@ -71,6 +73,9 @@ class Attention(nn.Module):
         self, q: Tensor, turned: Tensor, k: Tensor, v: Tensor, where: Where, mask: Mask, backend: str, maps: bool
     ) -> tuple[Tensor, Tensor | None]:
         if where.lengths is not None:
+            if self._drops_plainly(q, where, mask, backend):
+                how = Dropping(scale=self.spec.score_scale, rate=self.spec.dropout, causal=mask.causal)
+                return self._out(attend_texts(turned, k, v, where.lengths, how)), None
             mixed = each(where, lambda near, *text: self._near(near, mask, backend, *text), q, turned, k, v)
             return self._out(mixed), None
         rows, asked = len(q), as_one_row(q, k)
@@ -79,6 +84,13 @@ class Attention(nn.Module):
             mixed, weights = self._mixed(asked, turned, k, v, where, mask, backend, maps)
             return self._out(in_rows(mixed, rows)), None if weights is None else in_rows(weights, rows)
         return self._out(in_rows(self._near(where, mask, backend, asked, turned, k, v), rows)), None
+
+    def _drops_plainly(self, q: Tensor, where: Where, mask: Mask, backend: str) -> bool:
+        """Whether weights are to be dropped, and scores are nothing but products of queries and keys seen or not."""
+        lengths = where.lengths or ()
+        narrow = mask.window and max(lengths, default=0) > (mask.window if mask.causal else mask.window // 2 + 1)
+        plain = not (narrow or self.spec.softcap or self.positions.weighs) and backend in ("auto", "sdpa")
+        return plain and self.training and self.spec.dropout > 0 and loops_pay(q)
 
     def _near(self, where: Where, mask: Mask, backend: str, q: Tensor, turned: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """As :meth:`_mixed` without maps: in bands where a window makes that quicker and the backend makes none."""

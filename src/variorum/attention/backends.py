@@ -10,10 +10,12 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional as F
 
+from variorum.attention.dropped import Dropping, attend
 from variorum.attention.masks import Mask
 from variorum.attention.scores import Scores, score_type
 from variorum.attention.tiled import tiled
 from variorum.errors import UsageError
+from variorum.parts.dropout import dropout, loops_pay
 from variorum.parts.where import Where
 
 
@@ -34,7 +36,7 @@ def eager(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Wh
     some = seen.any(-1, keepdim=True)
     logits = logits.masked_fill(~seen, float("-inf")).masked_fill(~some, 0.0)
     maps = logits.softmax(-1, dtype=score_type(logits.dtype)).masked_fill(~seen, 0.0).to(q.dtype)
-    return F.dropout(maps, scores.dropout, scores.dropout > 0) @ every_v, maps
+    return dropout(maps, scores.dropout, scores.dropout > 0) @ every_v, maps
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Where) -> tuple[Tensor, Tensor | None]:
@@ -63,6 +65,8 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, scores: Scores, mask: Mask, where: Whe
 def _fused(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, scores: Scores, grouped: bool, *, causal: bool = False
 ) -> Tensor:
+    if scores.dropout > 0 and attn_mask is None and loops_pay(q):
+        return attend(q, k, v, Dropping(scale=scores.scale, rate=scores.dropout, causal=causal))
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask, dropout_p=scores.dropout, is_causal=causal, scale=scores.scale, enable_gqa=grouped
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from variorum.parts.dropout import dropout
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.spec import architecture as spec
@@ -26,5 +26,5 @@ class Convolution(nn.Module):
         mixed = self.conv(embedded.transpose(1, 2)).transpose(1, 2)
         if real is not None:
             mixed = mixed.masked_fill(~real[..., None], 0.0)
-        out = self.norm(x + self.activation(F.dropout(mixed, self.dropout, self.training)))
+        out = self.norm(x + self.activation(dropout(mixed, self.dropout, self.training)))
         return out if real is None else out * real[..., None]

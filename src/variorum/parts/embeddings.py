@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from variorum.errors import UsageError
 from variorum.parts.clusters import ClusteredTable
+from variorum.parts.dropout import dropout
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import sinusoids
@@ -51,7 +51,7 @@ class TokenInput(nn.Module):
             kinds = torch.zeros_like(positions) if segments is None else segments
             x = x + self.segments(kinds)
         x = self.norm(_placed(x, inputs.positions, self, positions))
-        return self.project(F.dropout(x, inputs.dropout, self.training))
+        return self.project(dropout(x, inputs.dropout, self.training))
 
 
 class PatchInput(nn.Module):
@@ -81,7 +81,7 @@ class PatchInput(nn.Module):
     def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
         x = _placed(vectors, self.spec.positions, self, positions)
-        return F.dropout(x, self.spec.dropout, self.training)
+        return dropout(x, self.spec.dropout, self.training)
 
 
 class MelInput(nn.Module):
@@ -110,7 +110,7 @@ class MelInput(nn.Module):
     def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """As for tokens: vectors [B, T, D], positions [B or 1, T] -> [B, T, D]."""
         x = _placed(vectors, self.spec.positions, self, positions)
-        return F.dropout(x, self.spec.dropout, self.training)
+        return dropout(x, self.spec.dropout, self.training)
 
 
 def build_input(inputs: spec.AnyInput, width: int) -> TokenInput | PatchInput | MelInput:

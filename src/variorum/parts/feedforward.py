@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from variorum.parts.dropout import dropout
 from variorum.parts.trace import Trace
 from variorum.spec import feedforward as spec
 
@@ -59,7 +60,7 @@ class MLP(nn.Module):
         self.down = nn.Linear(ff.width, width, bias=ff.bias)
 
     def forward(self, x: Tensor, trace: Trace) -> Tensor:
-        return down_projection(self.down, F.dropout(self.activation(self.up(x)), self.dropout, self.training))
+        return down_projection(self.down, dropout(self.activation(self.up(x)), self.dropout, self.training))
 
 
 class GatedMLP(nn.Module):
@@ -74,7 +75,7 @@ class GatedMLP(nn.Module):
 
     def forward(self, x: Tensor, trace: Trace) -> Tensor:
         inner = self.activation(self.gate(x)) * self.up(x)
-        return down_projection(self.down, F.dropout(inner, self.dropout, self.training))
+        return down_projection(self.down, dropout(inner, self.dropout, self.training))
 
 
 def build_feedforward(ff: spec.AnyFeedForward, width: int) -> nn.Module:

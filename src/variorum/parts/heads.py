@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from variorum.errors import UsageError
 from variorum.parts.clusters import AdaptiveSoftmax
 from variorum.parts.cross_entropy import Judging, linear_cross_entropy
+from variorum.parts.dropout import dropout
 from variorum.parts.embeddings import learned_rows
 from variorum.parts.feedforward import ACTIVATIONS
 from variorum.parts.norms import build_norm
@@ -169,8 +170,8 @@ class SequenceHead(nn.Module):
             vector = pooled
         else:
             vector = taken(x, order, "last" if self.spec.take == "end" else self.spec.take)
-        vector = self.transform(F.dropout(vector, self.spec.transform_dropout, self.training))
-        return self.project(F.dropout(vector, self.spec.dropout, self.training))
+        vector = self.transform(dropout(vector, self.spec.transform_dropout, self.training))
+        return self.project(dropout(vector, self.spec.dropout, self.training))
 
 
 class EmbeddingHead(nn.Module):
@@ -200,7 +201,7 @@ class TokenHead(nn.Module):
     def forward(self, x: Tensor, order: Tensor) -> Tensor:
         if self.spec.context is not None:
             x = self.context(x + first_real(x, order)[:, None])
-        return self.project(F.dropout(self.transform(x), self.spec.dropout, self.training))
+        return self.project(dropout(self.transform(x), self.spec.dropout, self.training))
 
 
 def _like(logits: Tensor, labels: Tensor, problem: str) -> Tensor:
