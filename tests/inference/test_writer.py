@@ -56,3 +56,12 @@ def test_only_tokens_of_the_last_step_are_forgotten():
         kept.drop([0, 2])
     with pytest.raises(UsageError, match="an empty prompt"):
         begin(made("gpt2", "causal_lm"), [[]])
+
+
+@pytest.mark.mechanism("A13", "K1")
+def test_as_many_queries_of_all_heads_as_there_are_keys_are_still_in_their_own_order():
+    model, texts = made("deepseek-v3", "causal_lm"), prompts(6)
+    heads = model.spec.architecture.main.block.attention.heads
+    kept, fresh = writer(model, texts, CachePlan()), writer(model, texts)
+    for count in (2, heads - 2, 3):  # with four heads: 8 queries of 8 keys, 8 of 10, 12 of 13
+        assert gap(kept.step(words(1, count)), fresh.step(words(1, count))) < 1e-12

@@ -108,4 +108,6 @@ def _for_heads(where: Where, heads: int) -> Where:
     """Where the queries of all heads stand when they come one head after another."""
     repeated = {name: getattr(where, name).repeat(1, heads) for name in ("q_order", "q_positions")}
     allowed = None if where.allowed is None else where.allowed.repeat(1, heads, 1)
-    return dataclasses.replace(where, **repeated, allowed=allowed, memo={})
+    # Several queries a head are not in one order, however many they are, so no kernel may take them to be.
+    padded = where.padded or where.q_order.shape[-1] > 1
+    return dataclasses.replace(where, **repeated, allowed=allowed, padded=padded, memo={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -147,9 +148,11 @@ def _steps(
     if strategy.drafts is None:
         yield from follow(begin(model, prompts, plan, start=start), lines, chances)
         return
+    if plan is not None:
+        plan = dataclasses.replace(plan, undo=max(plan.undo, strategy.drafts.most))
     for prompt, line, chance in zip(prompts, lines, chances, strict=True):
-        helper, most = guesser(model, prompt, line, chance)
-        yield from speculate(begin(model, [prompt], plan, start=start), line, chance, helper, most)
+        helper = guesser(model, prompt, line, chance)
+        yield from speculate(begin(model, [prompt], plan, start=start), line, chance, helper)
 
 
 @torch.no_grad()

@@ -123,8 +123,8 @@ def require_kin(model: Model, assistant: Model) -> None:
         )
 
 
-def guesser(model: Model, prompt: Sequence[int], line: Line, chance: random.Random) -> tuple[Guesser, int]:
-    """Who guesses for a line after ``prompt`` (an encoder-decoder's source), and how many tokens at a time.
+def guesser(model: Model, prompt: Sequence[int], line: Line, chance: random.Random) -> Guesser:
+    """Who guesses for a line after ``prompt`` (an encoder-decoder's source), as its strategy says.
 
     Raises:
         UsageError: see :func:`require_kin`.
@@ -133,27 +133,29 @@ def guesser(model: Model, prompt: Sequence[int], line: Line, chance: random.Rand
     assert drafts is not None
     if drafts.assistant_model is None:
         before = prompt if model.spec.architecture.encoder is not None else ()
-        return Lookup(before, drafts.max_matching_ngram_size), drafts.prompt_lookup_num_tokens or 0
+        return Lookup(before, drafts.max_matching_ngram_size)
     require_kin(model, drafts.assistant_model)
     vocab = model.spec.architecture.main.tokens.vocab
-    return Assistant(drafts.assistant_model, prompt, line, vocab, chance), drafts.num_assistant_tokens
+    return Assistant(drafts.assistant_model, prompt, line, vocab, chance)
 
 
 @torch.no_grad()
-def speculate(writer: Writer, line: Line, chance: random.Random, helper: Guesser, most: int) -> Iterator[None]:
-    """Write ``line``, at most ``most`` guesses at a time; yields whenever tokens were added.
+def speculate(writer: Writer, line: Line, chance: random.Random, helper: Guesser) -> Iterator[None]:
+    """Write ``line`` with what ``helper`` guesses; yields whenever tokens were added.
 
     Args:
         writer: one row, its prompt read.
-        line: the same row.
+        line: the same row; its strategy says how much is guessed at a time.
         chance: what tokens are drawn with, and guesses kept.
         helper: who guesses.
     """
+    drafts = line.strategy.drafts
+    assert drafts is not None
     _write(line, wide(writer.logits[0]), chance)
     guessed = accepted = steps = 0
     while line.left:
         yield
-        guesses = helper.guess(line, min(most, line.left - 1)) if line.left > 1 else []
+        guesses = helper.guess(line, min(drafts.most, line.left - 1)) if line.left > 1 else []
         ids = [line.ids[-1], *(guess.token for guess in guesses)]
         scores = wide(writer.step(torch.tensor([ids], device=writer.logits.device))[0])
         kept = 0

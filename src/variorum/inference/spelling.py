@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from variorum.text.tokenizer import TIDIED, tidied
+from variorum.text.tokenizer import tidied
 
 #: What an incomplete character is decoded to.
 BROKEN = "\ufffd"
+#: A space that tidying leaves, and beyond which it does not look: between two words, the second no "n" of "n't".
+UNTOUCHED = re.compile(r"(?<=\w) (?=(?!n\b)\w)")
 
 
 class Spelling:
@@ -31,8 +34,7 @@ class Spelling:
 
     def __init__(self, tokenizer: Any, prompt: Sequence[int] = (), stop: Sequence[str] = ()) -> None:
         self._tokenizer = dataclasses.replace(tokenizer, tidy=False)
-        self._patterns: Sequence[str] = TIDIED if tokenizer.tidy else ()
-        self._stop = tuple(stop)
+        self._tidy, self._stop = tokenizer.tidy, tuple(stop)
         self._ids = list(prompt)
         self._from, self._read = 0, len(self._ids)  # ids before _from are not needed any more, those before _read spelt
         self._raw = ""  # spelt, but perhaps with a space that goes
@@ -45,17 +47,16 @@ class Spelling:
             return ""
         self._ids.append(token)
         fresh = self._fresh()
-        whole = self._waiting + self._tidied(self._raw + fresh.rstrip(BROKEN))
-        at = _first(whole, self._stop)
-        if at is not None:
-            self.stopped = True
-            return self._say(whole, at)
+        raw = self._raw + fresh.rstrip(BROKEN)
+        certain = max((cut.start() for cut in UNTOUCHED.finditer(raw)), default=0) if self._tidy else len(raw)
+        whole = self._waiting + self._tidied(raw[:certain])
+        if self._stops(whole):
+            return self._say(whole, _first(whole, self._stop))
         if not fresh or fresh.endswith(BROKEN):
             return ""
-        self._from, self._read = self._read, len(self._ids)
-        raw = self._raw + fresh
-        certain = len(raw) - _begun(raw, self._patterns)
-        whole, self._raw = self._waiting + self._tidied(raw[:certain]), raw[certain:]
+        # Ids that give only space are no place to begin at: decoders drop it there.
+        self._from, self._read = self._read if fresh.strip() else self._from, len(self._ids)
+        self._raw = raw[certain:]
         return self._say(whole, len(whole) - _begun(whole, self._stop))
 
     def close(self) -> str:
@@ -64,7 +65,8 @@ class Spelling:
             return ""
         whole = self._waiting + self._tidied(self._raw + self._fresh())
         self._from, self._read, self._raw = len(self._ids), len(self._ids), ""
-        return self._say(whole, len(whole))
+        self._stops(whole)
+        return self._say(whole, _first(whole, self._stop))
 
     def fork(self) -> Spelling:
         """A copy that goes its own way."""
@@ -81,7 +83,11 @@ class Spelling:
         )
 
     def _tidied(self, text: str) -> str:
-        return tidied(text) if self._patterns else text
+        return tidied(text) if self._tidy else text
+
+    def _stops(self, whole: str) -> bool:
+        self.stopped = _first(whole, self._stop) < len(whole)
+        return self.stopped
 
     def _say(self, whole: str, end: int) -> str:
         piece, self._waiting = whole[:end], whole[end:]
@@ -98,9 +104,9 @@ def spelt(tokenizer: Any, prompt: Sequence[int], new: Iterable[int], stop: Seque
     return spelling.text
 
 
-def _first(text: str, stop: Sequence[str]) -> int | None:
-    """Where the first of ``stop`` begins in ``text``."""
-    return min((at for one in stop if (at := text.find(one)) >= 0), default=None)
+def _first(text: str, stop: Sequence[str]) -> int:
+    """Where the first of ``stop`` begins in ``text``; its length where none does."""
+    return min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))
 
 
 def _begun(text: str, ends: Sequence[str]) -> int:

@@ -101,6 +101,11 @@ class Drafts:
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}", remedy="give 1 or more")
 
+    @property
+    def most(self) -> int:
+        """How many tokens are guessed at a time."""
+        return self.prompt_lookup_num_tokens or self.num_assistant_tokens
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Strategy:

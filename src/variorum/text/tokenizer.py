@@ -268,13 +268,9 @@ class Tokenizer:
             raise AccessError(f"cannot write the tokenizer ({error.strerror})", where=str(directory)) from error
 
 
-#: Punctuation and shortened words that lose the space before them.
-TIDIED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
-
-
 def tidied(text: str) -> str:
     """English without the space that stands before punctuation and shortened words after decoding, as released."""
-    for spaced in TIDIED:
+    for spaced in (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're"):
         text = text.replace(spaced, spaced.strip())
     return text
 
