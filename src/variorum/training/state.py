@@ -75,7 +75,7 @@ def read_state(
         _read_optimiser(optimiser, named, left)
     for device in random:
         if f"{RANDOM}/{device}" in left:
-            random[device] = left.pop(f"{RANDOM}/{device}")
+            random[device] = _own(left.pop(f"{RANDOM}/{device}"))
     extra = [name for name in left if not name.startswith(f"{RANDOM}/cuda")]
     if extra:
         raise DamagedFile(f"holds {extra[0]!r}, which this run has no place for", where="checkpoint")
@@ -99,7 +99,7 @@ def _read_optimiser(
 
 
 def _own(value: Any) -> Any:
-    """A copy, which the optimiser may write into."""
+    """A copy in memory of its own: what is mapped from a file is not aligned, and not to be written to."""
     return value.clone() if hasattr(value, "clone") else value
 
 

@@ -1,0 +1,266 @@
+"""From what was asked to a plan: the vocabulary, the corpus as shards, the spec fitted to both, the measured steps.
+
+A prepared folder is a run that has not begun. Killed on the way and asked again, it starts over with what is whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from variorum.checkpoint import manifest
+from variorum.errors import NotFound, OverBudget, UsageError, VariorumError
+from variorum.spec.model import Model as Spec
+from variorum.spec.rules import check
+from variorum.spec.small import scale_named, scaled, worded
+from variorum.text import Tokenizer, load_tokenizer
+from variorum.text.stream import documents
+from variorum.training import shards
+from variorum.training.budget import Budget, budget_of
+from variorum.training.progress import Progress
+from variorum.training.recipes import Settled, settle
+from variorum.training.rundir import DATA, Asked, Plan, machine
+from variorum.training.session import Session, assemble
+
+Say = Callable[[str], None]
+PROBED, PROBE_SECONDS, FEWEST = 12, 8.0, 3
+"""Real steps that a plan is measured from at most, how long that may take, and the fewest."""
+SLOWER, FASTER = 1.3, 0.85
+"""Ends of the time band over the measured pace: a machine that does other things too."""
+DISK_RATE = 120e6
+"""Bytes a second in which a snapshot is written, synced and verified, taken low."""
+SNAPSHOTS_FREE = 2.2
+"""Free space wanted before the first step, in snapshots."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a few real steps cost here.
+
+    Attributes:
+        step_seconds: of each phase of the run. step_tokens: tokens that a step reads, the same.
+        score_seconds: of one evaluation. snapshot: bytes of one snapshot. peak: resident bytes at their height.
+    """
+
+    step_seconds: tuple[float, ...]
+    step_tokens: tuple[float, ...]
+    score_seconds: float
+    snapshot: int
+    peak: int
+    parameters: int
+
+
+def fitted(asked: Asked, tokenizer: Tokenizer, settled: Settled) -> Spec:
+    """The spec that is trained: scaled if asked, with this vocabulary and length.
+
+    Raises:
+        UsageError: what comes out breaks a rule.
+    """
+    spec = reference(asked)
+    length = settled.length
+    spec = worded(spec, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id, length=length)
+    for problem in check(spec):
+        raise problem.error()
+    return spec
+
+
+def reference(asked: Asked) -> Spec:
+    """The spec that was named, changed and scaled as asked."""
+    from variorum.family.reference import architecture
+
+    spec = architecture(asked.model, set=asked.set)
+    return scaled(spec, scale_named(asked.scale)) if asked.scale else spec
+
+
+def settled_for(asked: Asked) -> Settled:
+    """The numbers of the run that was asked for."""
+    from variorum.family.reference import architecture
+
+    published = architecture(asked.model, set=asked.set).architecture.width
+    return settle(reference(asked), asked.wishes, published_width=published)
+
+
+def vocabulary(asked: Asked, split: shards.Split) -> Tokenizer:
+    """The tokenizer that was named, or one learned from the training side in the way of the spec's family."""
+    if asked.tokenizer:
+        return _named(asked.tokenizer)
+    from variorum.text.families import FAMILIES, USUAL
+    from variorum.text.train import train
+
+    spec = reference(asked)
+    family = _family(spec)
+    kind = spec.tokenizer.kind
+    if family is None or kind not in FAMILIES[family].methods:
+        if kind not in USUAL:
+            raise UsageError(f"a tokenizer of {kind} is not learned here", remedy="give one with --tokenizer")
+        family = USUAL[kind]  # type: ignore[index]
+    size = 0 if kind == "bytes" else asked.vocab
+    return train(_training_texts(asked, split), size, family=family, lower=None if kind == "bytes" else _lower(spec))
+
+
+def _lower(spec: Spec) -> bool:
+    return not spec.tokenizer.cased
+
+
+def _training_texts(asked: Asked, split: shards.Split) -> Iterator[str]:
+    return (text for text in documents(asked.sources) if split.side(text) == "train")
+
+
+def _named(name: str) -> Tokenizer:
+    from variorum.hub import locate, spec_named
+    from variorum.text import byte_tokenizer
+
+    spec = spec_named(name)
+    if spec is not None and spec.tokenizer.kind == "bytes":
+        return byte_tokenizer()
+    return load_tokenizer(locate(name))
+
+
+def _family(spec: Spec) -> str | None:
+    """The family in whose way a vocabulary is learned: the nearest of the lineage that has one."""
+    from variorum.family import sizes
+    from variorum.text.families import family_named
+
+    for model in reversed(spec.lineage):
+        try:
+            return family_named(sizes().get(model.name.lower(), model.name)).name
+        except NotFound:
+            continue
+    return None
+
+
+def prepare(asked: Asked, folder: Path, *, workers: int, threads: int, say: Say) -> tuple[Plan, Measured]:
+    """Build the corpus, fit the spec, measure some steps, and settle the number of steps.
+
+    Raises:
+        OverBudget: the disk is too small. What reading texts and building the model raise.
+    """
+    budget, settled = budget_of(asked.budget), settled_for(asked)
+    _corpus(asked, folder, workers=workers, say=say)
+    tokenizer = load_tokenizer(folder / DATA / shards.TOKENIZER)
+    spec = fitted(asked, tokenizer, settled)
+    plan = Plan(
+        spec=spec, settled=settled, steps=1000, every=1, saves=1, patience=0, seed=asked.wishes.seed,
+        precision=asked.wishes.precision, recompute=asked.wishes.recompute, machine=machine(threads),
+    )  # fmt: skip
+    measured = measure(plan, folder)
+    steps = _steps(budget, settled, measured)
+    every = max(1, steps // 20)
+    return dataclasses.replace(plan, steps=steps, every=every, saves=every), measured
+
+
+def _corpus(asked: Asked, folder: Path, *, workers: int, say: Say) -> None:
+    """The shards, unless they are there and whole."""
+    place = folder / DATA
+    wanted = [source.fingerprint() for source in asked.sources]
+    if place.exists():
+        try:
+            if manifest.verify(place) and shards.facts_of(place)["sources"] == wanted:
+                return
+        except VariorumError as error:
+            say(f"building the corpus again: {error}")
+    say("reading the texts")
+    split = shards.survey(asked.sources, asked.validation)
+    tokenizer = vocabulary(asked, split)
+    progress = Progress("characters", split.characters)
+    shards.build(
+        place, asked.sources, tokenizer, split, workers=workers, report=lambda done, total: progress.at(done)
+    )  # fmt: skip
+    progress.close()
+
+
+def measure(plan: Plan, folder: Path) -> Measured:
+    """Take a few real steps of every phase, and one evaluation; what they change is thrown away."""
+    session = assemble(plan, folder)
+    seconds, tokens = [], []
+    for phase in session.feed.phases:
+        session.trainer.step = phase.begin
+        times, begun = [], time.perf_counter()
+        while len(times) < FEWEST or (len(times) < PROBED and time.perf_counter() - begun < PROBE_SECONDS):
+            start = time.perf_counter()
+            session.trainer.advance()
+            times.append(time.perf_counter() - start)
+        seconds.append(statistics.median(times[1:]))
+        tokens.append(_read(session, phase.begin))
+    start = time.perf_counter()
+    session.score()
+    state = session.trainer.state()
+    return Measured(
+        step_seconds=tuple(seconds), step_tokens=tuple(tokens), score_seconds=time.perf_counter() - start,
+        snapshot=sum(t.numel() * t.element_size() for t in state.tensors.values()), peak=peak_bytes(),
+        parameters=sum(p.numel() for p in session.model.parameters()),
+    )  # fmt: skip
+
+
+def _read(session: Session, step: int) -> float:
+    """Tokens that the model is given in a step."""
+    pieces = session.feed(step)
+    names = ("input_ids", "first", "second")
+    masks = {"input_ids": "attention_mask", "first": "first_mask", "second": "second_mask"}
+    found = 0
+    for piece in pieces:
+        for name in names:
+            if name in piece:
+                mask = piece.get(masks[name])
+                found += piece[name].numel() if mask is None else int(mask.sum())
+    return float(found)
+
+
+def _steps(budget: Budget, settled: Settled, measured: Measured) -> int:
+    """The budget in steps; time leaves room for evaluations and snapshots."""
+    shares = (settled.early, 1 - settled.early) if len(measured.step_seconds) == 2 else (1.0,)
+    step = sum(share * one for share, one in zip(shares, measured.step_seconds, strict=True))
+    tokens = sum(share * one for share, one in zip(shares, measured.step_tokens, strict=True))
+    beside = 20 * (measured.score_seconds + measured.snapshot / DISK_RATE) if budget.unit == "seconds" else 0.0
+    left = max(budget.amount - beside, budget.amount / 4)
+    return Budget(left, budget.unit).steps(tokens, step)
+
+
+def duration(plan: Plan, measured: Measured) -> tuple[float, float]:
+    """Seconds that the run takes, low and high."""
+    border = round(plan.settled.early * plan.steps) if len(measured.step_seconds) == 2 else 0
+    counts = (border, plan.steps - border) if len(measured.step_seconds) == 2 else (plan.steps,)
+    steps = sum(count * one for count, one in zip(counts, measured.step_seconds, strict=True))
+    scores = plan.steps // plan.every * measured.score_seconds
+    saves = plan.steps // plan.saves * measured.snapshot / DISK_RATE
+    whole = steps + scores + saves
+    return FASTER * whole, SLOWER * whole
+
+
+def check_space(folder: Path, measured: Measured, keep: int) -> int:
+    """Bytes that the run will write.
+
+    Raises:
+        OverBudget: they are not free.
+    """
+    import shutil
+
+    free = shutil.disk_usage(folder).free
+    wanted = int(max(SNAPSHOTS_FREE, keep + 1.2) * measured.snapshot)
+    if free < wanted:
+        raise OverBudget(
+            f"{wanted:,} bytes are needed for {keep} snapshots and the next, {free:,} are free", where=str(folder),
+            remedy="free space, or choose another --out",
+        )  # fmt: skip
+    return wanted
+
+
+def peak_bytes() -> int:
+    """Resident memory of this process at its height; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,122 @@
+"""``pretrain`` and ``resume`` as calls: plan first, then run; the same call again goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from variorum.errors import OverBudget, UsageError
+from variorum.training import shards
+from variorum.training.prepare import Measured, check_space, duration, prepare
+from variorum.training.progress import clock
+from variorum.training.run import USUAL, Keeping, Result, go_on, stoppable
+from variorum.training.rundir import DATA, Asked, Plan, check_folder, locked, read_run, write_run
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What does not change the weights a run ends with, but how it gets there.
+
+    Attributes:
+        every, saves: steps between evaluations, and between snapshots; a twentieth of the run if absent.
+        patience: evaluations without a better score after which the run ends; 0 for none.
+        time_limit: seconds that the plan may take by its high estimate.
+        workers: processes that tokenise. threads: of the training itself.
+    """
+
+    every: int | None = None
+    saves: int | None = None
+    patience: int = 0
+    time_limit: float | None = None
+    workers: int = 1
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a plan says before the first step."""
+
+    steps: int
+    seconds: tuple[float, float]
+    memory: int
+    disk: int
+    parameters: int
+    tokens: int
+    epochs: float
+
+
+def pretrain(
+    asked: Asked, out: Path, *, how: How, keeping: Keeping = USUAL, dry_run: bool = False, say: Say
+) -> Result | Forecast:  # fmt: skip
+    """Train a model from nothing, as asked, in the folder ``out``; or go on where an earlier call stopped.
+
+    Raises:
+        UsageError: ``out`` holds something else. OverBudget: it does not fit. What preparing and running raise.
+    """
+    with locked(out):
+        if check_folder(out, asked):
+            plan = read_run(out)[1]
+        else:
+            plan, measured = prepare(asked, out, workers=how.workers, threads=how.threads, say=say)
+            plan = dataclasses.replace(
+                plan, every=how.every or plan.every, saves=how.saves or how.every or plan.saves, patience=how.patience
+            )
+            if how.patience and not shards.facts_of(out / DATA)["validation"]["documents"]:
+                raise UsageError("nothing is held out to stop early by", remedy="give --validation a share above 0")
+            forecast = _forecast(out, plan, measured, keeping)
+            say(render(plan, forecast))
+            if how.time_limit is not None and forecast.seconds[1] > how.time_limit:
+                raise OverBudget(
+                    f"takes up to {clock(forecast.seconds[1])}, {clock(how.time_limit)} is allowed",
+                    remedy="give a smaller --budget, or a larger --time-limit",
+                )
+            if dry_run:
+                return forecast
+            write_run(out, asked, plan)
+        return _run(out, plan, keeping, None, say)
+
+
+def resume(folder: Path, *, checkpoint: str | None = None, keeping: Keeping = USUAL, say: Say) -> Result:
+    """Go on with the run in ``folder``.
+
+    Raises:
+        NotFound: no run, or no such checkpoint. DamagedFile: the checkpoint that was named is not whole.
+    """
+    plan = read_run(folder)[1]
+    with locked(folder):
+        return _run(folder, plan, keeping, checkpoint, say)
+
+
+def _run(folder: Path, plan: Plan, keeping: Keeping, checkpoint: str | None, say: Say) -> Result:
+    with stoppable() as stopped:
+        return go_on(folder, plan, keeping=keeping, checkpoint=checkpoint, say=say, stopped=stopped)
+
+
+def _forecast(out: Path, plan: Plan, measured: Measured, keeping: Keeping) -> Forecast:
+    from variorum.training.session import assemble
+
+    facts, feed = shards.facts_of(out / DATA), assemble(plan, out).feed
+    return Forecast(
+        steps=plan.steps, seconds=duration(plan, measured), memory=measured.peak,
+        disk=check_space(out, measured, keeping.keep), parameters=measured.parameters,
+        tokens=facts["train"]["tokens"], epochs=feed.epochs(plan.steps - 1),
+    )  # fmt: skip
+
+
+def render(plan: Plan, forecast: Forecast) -> str:
+    """The plan for people: what is trained, how, and what it will take."""
+    settled, (low, high) = plan.settled, forecast.seconds
+    shown = {name: f"{getattr(settled, name)}" for name in settled.why}
+    width = max(map(len, shown.values()))
+    rows = [f"  {name:12}  {value:{width}}  {settled.why[name]}" for name, value in shown.items()]
+    return "\n".join([
+        f"{plan.spec.name}: {forecast.parameters:,} parameters, {plan.spec.objective.kind}",
+        *rows,
+        f"  {forecast.tokens:,} training tokens, read {forecast.epochs:.2f} times",
+        f"  {plan.steps:,} steps: {clock(low)} to {clock(high)}, memory {forecast.memory / 2**20:,.0f} MiB, "
+        f"disk up to {forecast.disk / 2**20:,.0f} MiB, {plan.machine['threads']} threads",
+    ])  # fmt: skip

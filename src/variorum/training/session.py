@@ -1,0 +1,130 @@
+"""A run put together in memory from its plan and its corpus: model, objective, feed, trainer, held-out batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from variorum.errors import NotFound, UsageError
+from variorum.text import Tokenizer, load_tokenizer
+from variorum.training.evaluate import Score, held_out
+from variorum.training.feed import PLAIN, Dress, Feed, Phase
+from variorum.training.formats import Rows, Shape, cut
+from variorum.training.loop import Compute, Trainer
+from variorum.training.recipes import Settled
+from variorum.training.rundir import DATA, Plan
+from variorum.training.shards import TOKENIZER, Corpus, read
+
+if TYPE_CHECKING:
+    from variorum.model import Model
+    from variorum.objectives.base import Batch, Objective
+
+HELD_ROWS, HELD_BATCH = 256, 8
+"""Held-out rows that an evaluation reads at most, and how many are scored at a time."""
+UNREADABLE = ("text_to_text", "contrastive", "translation_lm", "image_classification", "distillation")
+"""Objectives that running text alone does not feed: they need labels, pairs, images or a teacher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A run in memory."""
+
+    model: Model
+    objective: Objective
+    feed: Feed
+    trainer: Trainer
+    held: list[Batch]
+    seed: int
+
+    def score(self) -> Score | None:
+        """The held-out loss; ``None`` where nothing is held out."""
+        if not self.held:
+            return None
+        device = self.trainer.compute.device
+        return held_out(self.model, self.objective, self.held, seed=self.seed, device=device)
+
+
+def assemble(plan: Plan, folder: Path) -> Session:
+    """Everything in its first state.
+
+    Raises:
+        UsageError: the architecture does not allow the objective, or there is too little text.
+    """
+    from variorum.builder import build
+    from variorum.objectives.making import objective_for, segments_of
+    from variorum.objectives.symbols import Symbols
+
+    tokenizer = load_tokenizer(folder / DATA / TOKENIZER)
+    spec = plan.spec
+    if spec.objective.kind in UNREADABLE:
+        raise UsageError(
+            f"{spec.objective.kind} does not learn from running text", where=spec.name,
+            remedy="change it with --set objective.kind=…",
+        )  # fmt: skip
+    objective = objective_for(spec, Symbols.of(tokenizer, spec.architecture.vocab), seed=plan.seed)
+    model = build(spec, head=objective.requires, seed=plan.seed)
+    model.tokenizer = tokenizer
+    cutter = _Cutter(objective, tokenizer, plan.settled, bool(segments_of(spec)))
+    feed = Feed(
+        phases=tuple(cutter.phases(read(folder / DATA, "train"), plan.steps)), dress=cutter.dress,
+        micro=plan.settled.micro, seed=plan.seed,
+    )  # fmt: skip
+    trainer = Trainer(
+        model, objective, feed, plan.settled.optimisation(plan.steps), seed=plan.seed,
+        compute=Compute(precision=plan.precision, recompute=plan.recompute),  # type: ignore[arg-type]
+    )  # fmt: skip
+    held = cutter.held(read(folder / DATA, "validation"))
+    return Session(model=model, objective=objective, feed=feed, trainer=trainer, held=held, seed=plan.seed)
+
+
+@dataclass(frozen=True)
+class _Cutter:
+    """How an objective wants its text."""
+
+    objective: Objective
+    tokenizer: Tokenizer
+    settled: Settled
+    segments: bool
+
+    @property
+    def dress(self) -> Dress:
+        """What rows wear: nothing around windows of a stream."""
+        streamed = self.settled.format == "stream"
+        wrapper = PLAIN if streamed else self.tokenizer.wrapper
+        return Dress(wrapper=wrapper, pad_id=self.tokenizer.pad_id or 0, segments=self.segments and not streamed)
+
+    def rows(self, corpus: Corpus, length: int) -> Rows:
+        """Rows that become ``length`` tokens for the model."""
+        ends = (self.tokenizer.eos_id, self.tokenizer.sep_id, self.tokenizer.bos_id)
+        end = next((id for id in ends if id is not None), None)
+        if end is None:
+            raise NotFound("the tokenizer has no token to end a document with", remedy="train one of a family that has")
+        texts = 2 if self.settled.format.endswith("_pair") else 1
+        wrapper = 0 if self.settled.format == "stream" else self.tokenizer.wrapper.added(texts)
+        raw = getattr(self.objective, "raw_length", None)  # span corruption shortens what it reads
+        length = length if raw is None else raw(length)
+        ahead = int(self.objective.name == "causal_lm")
+        return cut(corpus, self.settled.format, Shape(length=length, wrapper=wrapper, end=end, ahead=ahead))
+
+    def phases(self, corpus: Corpus, steps: int) -> list[Phase]:
+        """Short rows first, where the recipe says so; a step reads about as many tokens throughout."""
+        settled, border = self.settled, round(self.settled.early * steps)
+        whole = Phase(begin=border, end=steps, rows=self.rows(corpus, settled.length), batch=settled.batch)
+        if not border or settled.early_length == settled.length:
+            return [Phase(begin=0, end=steps, rows=whole.rows, batch=settled.batch)]
+        short = self.rows(corpus, settled.early_length)
+        return [Phase(begin=0, end=border, rows=short, batch=settled.batch), whole]
+
+    def held(self, corpus: Corpus) -> list[Batch]:
+        """Held-out batches, spread evenly over all documents."""
+        if not corpus.documents:
+            return []
+        rows = self.rows(corpus, self.settled.length)
+        count = min(len(rows), HELD_ROWS)
+        numbers = [i * len(rows) // count for i in range(count)]
+        if rows.texts == 2:  # a false pair is made of two documents, so neighbours are not kept together
+            batches = [numbers[i :: max(1, count // HELD_BATCH)] for i in range(max(1, count // HELD_BATCH))]
+        else:
+            batches = [numbers[i : i + HELD_BATCH] for i in range(0, count, HELD_BATCH)]
+        return [self.dress.batch(rows, batch) for batch in batches]
