@@ -58,6 +58,7 @@ class Model(nn.Module):
                 )
         self.spec, self.head_names, self.backend = model, tuple(heads), "auto"
         self.tokenizer: Any = None
+        self.holds_codes = False  # some weights are int8, and no parameters
         self.origin: Any = None
         if arch.encoder is not None:
             self.encoder = Stack(arch.encoder, arch.width)
@@ -379,7 +380,8 @@ class Model(nn.Module):
         assert stack is not None
         vectors = self._vectors(self.decoder, reading)
         if cache is not None:
-            cache.bind(stack, self.spec.name, vectors.device)
+            texts = len(vectors) if reading.lengths is None else len(reading.lengths)
+            cache.bind(stack, self.spec.name, vectors.device, texts)
         new = reading.where(stack, vectors, cache)
         cross = None if order is None else Where(new.q_positions, order, new.q_order, order)
         x, kept = self.decoder(

@@ -128,9 +128,7 @@ class Caching:
                 source, shared = (other, common) if common > shared else (source, shared)
         if self.prefixes is not None and self.prefixes.known(prompt, self.plan) > shared:
             return self.prefixes.restore(self.cache, row, prompt, self.plan)
-        if shared:
-            self.cache.fork(source, row, shared)
-        return shared
+        return self.cache.fork(source, row, shared) if shared else 0
 
     def _padded(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """All rows together, padded on the left; the padding is not kept."""

@@ -73,9 +73,9 @@ class Writer:
         counts = torch.as_tensor(count, device=self._ends.device).expand(len(self._ends))
         if bool((counts > self._ends).any()) or bool((counts < 0).any()):
             raise UsageError("only tokens of the last step can be forgotten", remedy="drop fewer")
-        self._ends = self._ends - counts
         if bool(counts.any()):
             self._state.drop(counts)
+        self._ends = self._ends - counts
 
 
 def begin(

@@ -15,6 +15,7 @@ from typing import Literal
 
 from variorum.errors import NotFound, UsageError, nearest
 from variorum.spec.architecture import Architecture, Stack
+from variorum.spec.cache import PLAN, CachePlan
 from variorum.spec.feedforward import Experts
 from variorum.spec.inventory import tensors
 from variorum.spec.model import Model
@@ -121,7 +122,7 @@ class Size:
 
 def size(
     model: Model, *, head: str | Sequence[str] | None = PUBLISHED, context: int | None = None, batch: int = 1,
-    dtype: str = "float16",
+    dtype: str = "float16", plan: CachePlan = PLAN,
 ) -> Size:  # fmt: skip
     """What ``model`` costs.
 
@@ -132,10 +133,12 @@ def size(
         context: tokens of each sequence; those it was trained on, if absent.
         batch: sequences.
         dtype: of weights, cache and activations.
+        plan: what decoding keeps of the tokens it has read.
 
     Raises:
         NotFound: the spec has no such head.
-        UsageError: fewer than one token or sequence, more tokens than the position table has rows, or an unknown dtype.
+        UsageError: fewer than one token or sequence, more tokens than the position table has rows, an unknown dtype, or
+            a plan that the model cannot keep.
     """
     arch, heads = model.architecture, chosen_heads(model, head)
     context = checked_context(model, context)
@@ -145,7 +148,8 @@ def size(
     names = tensors(arch, heads)
     token = forward(arch, heads=heads, length=1, context=context)
     rows = forward(arch, heads=heads, batch=batch, length=context)
-    held, one = (cache(arch, batch=b, context=n, dtype=dtype) for b, n in ((batch, context), (1, 1)))
+    held = cache(arch, batch=batch, context=context, dtype=dtype, plan=plan, name=model.name)
+    one = cache(arch, batch=1, context=1, dtype=dtype, plan=dataclasses.replace(plan, page=1), name=model.name)
     parameters = sum(math.prod(shape) for shape in names.values())
     parts: dict[str, int] = {}
     for name, shape in names.items():

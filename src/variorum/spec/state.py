@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 from variorum.errors import UsageError, nearest
 from variorum.spec.architecture import Architecture, Stack
 from variorum.spec.attention import LatentAttention
+from variorum.spec.cache import PLAN, CachePlan, arrangement, require
 from variorum.spec.heads import EmbeddingHead, SpanHead, TwoWayHead
-from variorum.spec.shapes import Axis, keys_seen
+from variorum.spec.shapes import Axis
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 INDEX = 8  # ids and positions are int64
@@ -55,12 +56,17 @@ def bytes_each(dtype: str) -> int:
     return DTYPES[dtype]
 
 
-def cache(arch: Architecture, *, batch: int, context: int, dtype: str) -> list[Held]:
+def cache(
+    arch: Architecture, *, batch: int, context: int, dtype: str, plan: CachePlan = PLAN, name: str = "this model"
+) -> list[Held]:  # fmt: skip
     """What decoding keeps for ``context`` tokens of each of ``batch`` sequences; nothing for an encoder alone.
 
-    A stack with a memory keeps states instead of keys and values. A windowed layer holds min(W, n) tokens (a ring),
-    latent attention its latent and one rotated key, cross-attention the keys and values of every source token, of which
-    there are ``context`` too.
+    A stack with a memory keeps states instead of keys and values. A windowed layer holds min(W, n) tokens (a ring)
+    unless ``plan`` says otherwise, latent attention its latent and one rotated key, cross-attention the keys and values
+    of every source token, of which there are ``context`` too.
+
+    Raises:
+        UsageError: see :func:`~variorum.spec.cache.require`.
     """
     item, held = bytes_each(dtype), []
     for name, stack in arch.stacks.items():
@@ -70,31 +76,42 @@ def cache(arch: Architecture, *, batch: int, context: int, dtype: str) -> list[H
             held += [Held(f"{name}.layers.{i}.memory", axes, item, "step") for i in range(stack.depth)]
     if arch.decoder is not None and not arch.decoder.memory:
         source = context if arch.encoder is not None else 0
-        held += _slots(arch.decoder, Axis("B", batch), context, source, item, Axis("D", arch.width))
+        require(arch.decoder, plan, name)
+        held += _slots(arch.decoder, Axis("B", batch), context, source, item, Axis("D", arch.width), plan)
     return held
 
 
-def _slots(stack: Stack, batch: Axis, context: int, source: int, item: int, width: Axis) -> Iterator[Held]:
+def _slots(
+    stack: Stack, batch: Axis, context: int, source: int, item: int, width: Axis, plan: CachePlan
+) -> Iterator[Held]:
     if stack.settled is not None:
         rank = getattr(stack.input, "rank", None)
         vectors = (batch, Axis("T", context), Axis("R", rank) if rank else width)
         yield Held("decoder.input.vectors", vectors, item, "step", note="to start over from: rotation follows length")
     for index in range(stack.depth):
         layer, at = stack.layer(index), f"decoder.layers.{index}"
-        a = layer.attention
-        size = keys_seen(a.window, True, context)
-        tokens = Axis(f"min(T, {a.window})" if a.window else "T", size)
+        a, lies = layer.attention, arrangement(stack, index, plan)
+        tokens = Axis(lies.letters, lies.slots(context))
         if isinstance(a, LatentAttention):
-            yield Held(f"{at}.attention.latent", (batch, tokens, Axis("r", a.kv_rank)), item, "step")
-            yield Held(f"{at}.attention.rotated_key", (batch, tokens, Axis("rope", a.rope_dim)), item, "step")
+            latent = Axis("(r + rope)", a.kv_rank + a.rope_dim)
+            yield from _numbers(f"{at}.attention.latent", (batch, tokens, latent), item, plan, "with the rotated key")
         else:
             axes = (batch, Axis("K", a.kv_heads), tokens, Axis("d", a.head_dim))
             for kind in ("keys", "values"):
-                yield Held(f"{at}.attention.{kind}", axes, item, "step")
+                yield from _numbers(f"{at}.attention.{kind}", axes, item, plan)
         if layer.cross is not None:
             axes = (batch, Axis("K", layer.cross.kv_heads), Axis("S", source), Axis("d", layer.cross.head_dim))
             for kind in ("keys", "values"):
-                yield Held(f"{at}.cross.{kind}", axes, item, "step", note="made once from the source")
+                yield from _numbers(f"{at}.cross.{kind}", axes, item, plan, "made once from the source")
+
+
+def _numbers(name: str, axes: tuple[Axis, ...], item: int, plan: CachePlan, note: str = "") -> Iterator[Held]:
+    """Entries as the plan keeps them: themselves, or whole numbers and a scale for each token and head."""
+    if plan.numbers == "model":
+        yield Held(name, axes, item, "step", note=note)
+        return
+    yield Held(name, axes, DTYPES["int8"], "step", note=note)
+    yield Held(f"{name}_scale", axes[:-1], DTYPES["float32"], "step", note=note)
 
 
 def alive(

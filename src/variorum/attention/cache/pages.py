@@ -61,6 +61,11 @@ class PagePlaces:
         for row, (length, count) in enumerate(zip(lengths, counts, strict=True)):
             self._cut(row, -(-(length - count) // self.page))
 
+    def holds(self, row: int, tokens: int) -> bool:
+        """Whether a row still lists what comes after its first ``tokens`` may see of them."""
+        live = self.tables[row][self.arrangement.pages_past(tokens) : -(-tokens // self.page)]
+        return None not in live
+
     def fork(self, source: int, target: int, tokens: int) -> None:
         """Let row ``target`` list the pages of the first ``tokens`` of ``source``, in the place of its own."""
         self._cut(target, 0)

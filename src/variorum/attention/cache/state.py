@@ -44,12 +44,14 @@ class Cache:
         self._stale = False
         self._device: torch.device | None = None
 
-    def bind(self, stack: Stack, name: str, device: torch.device) -> None:
+    def bind(self, stack: Stack, name: str, device: torch.device, texts: int) -> None:
         """Make slots for the layers of the stack called ``name``, unless they are there.
 
         Raises:
-            UsageError: the stack cannot keep what is planned.
+            UsageError: the stack cannot keep what is planned, or ``texts`` are not as many as the rows.
         """
+        if self.lengths and len(self._rows) != texts:
+            raise UsageError(f"{texts} texts for a cache of {len(self._rows)}", remedy="give each row its next tokens")
         if self._which:
             return
         require(stack, self.plan, name)
@@ -158,12 +160,18 @@ class Cache:
             places.drop(self.lengths, list(counts))
         self.lengths = [length - count for length, count in zip(self.lengths, counts, strict=True)]
 
-    def fork(self, source: int, target: int, tokens: int) -> None:
-        """Let row ``target``, which is empty, begin with the first ``tokens`` of ``source``, on the same pages."""
-        for places in self._places:
-            assert isinstance(places, PagePlaces)
+    def fork(self, source: int, target: int, tokens: int) -> int:
+        """Let row ``target``, which is empty, begin with the first ``tokens`` of ``source``, on the same pages.
+
+        How many tokens it begins with: none where the rows have no pages, or those of these tokens are gone.
+        """
+        pages = [places for places in self._places if isinstance(places, PagePlaces)]
+        if len(pages) < len(self._places) or not all(places.holds(source, tokens) for places in pages):
+            return 0
+        for places in pages:
             places.fork(source, target, tokens)
         self.lengths[target] = tokens
+        return tokens
 
     def lift(self, row: int, start: int, stop: int) -> list[Entries]:
         """A copy of what each layer holds of a row's tokens from ``start`` to ``stop``."""
@@ -194,8 +202,6 @@ class Cache:
         if not self.lengths:
             self.lengths = [0] * texts
         rows, old = self._rows, tuple(self._held)
-        if len(rows) != texts:
-            raise UsageError(f"{texts} texts for a cache of {len(rows)}", remedy="give each row its next tokens")
         if new.lengths is not None and texts > 1 and max(old):
             raise UsageError("texts that have begun are not read end to end", remedy="read them one by one")
         if new.lengths is not None:
