@@ -10,13 +10,15 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
-from benchmarks.harness.turns import Side, Timed
+from benchmarks.harness.turns import Side, Timed, per_second
 from benchmarks.harness.worker import THREADS
 
 #: A product of the shape of BERT-base's feed-forward over a batch of 1,024 tokens.
 PRODUCT = (1024, 768, 3072)
-#: Read by all threads, once a turn; far larger than the caches that one core owns.
+#: Bytes read by all threads; far more than the caches that one core owns.
 READ = 1 << 28
+#: So often in a turn: the first after a sleep is slower.
+TIMES = 8
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "onnxruntime", "ctranslate2", "llama-cpp-python")
 SGEMM = Side("float32 products", "benchmarks.harness.machine:product")
@@ -24,32 +26,43 @@ BANDWIDTH = Side("memory", "benchmarks.harness.machine:reading")
 
 
 def product() -> Callable[[], None]:
-    """One float32 matrix product of the shape ``PRODUCT``."""
+    """``TIMES`` float32 matrix products of the shape ``PRODUCT``."""
     import torch
 
     rows, inner, columns = PRODUCT
     a, b = torch.randn(rows, inner), torch.randn(inner, columns)
     out = torch.empty(rows, columns)
-    return lambda: [torch.mm(a, b, out=out) for _ in range(8)] and None
+
+    def job() -> None:
+        for _ in range(TIMES):
+            torch.mm(a, b, out=out)
+
+    return job
 
 
 def reading() -> Callable[[], None]:
-    """``READ`` bytes read once."""
+    """``READ`` bytes of a matrix read ``TIMES`` times, each for one product with a vector."""
     import torch
 
-    data = torch.ones(READ // 4)
-    return lambda: float(data.sum()) and None
+    side = int((READ // 4) ** 0.5)
+    matrix, vector, out = torch.ones(side, side), torch.ones(side), torch.empty(side)
+
+    def job() -> None:
+        for _ in range(TIMES):
+            torch.mv(matrix, vector, out=out)
+
+    return job
 
 
 def sgemm_rate(timed: Timed) -> float | None:
     """FLOP/s of the side :data:`SGEMM`."""
     rows, inner, columns = PRODUCT
-    return 8 * 2 * rows * inner * columns / timed.median if timed.median else None
+    return per_second(TIMES * 2 * rows * inner * columns, timed)
 
 
 def bandwidth(timed: Timed) -> float | None:
     """Bytes a second of the side :data:`BANDWIDTH`."""
-    return READ / timed.median if timed.median else None
+    return per_second(TIMES * READ, timed)
 
 
 def about() -> dict[str, object]:
