@@ -12,7 +12,8 @@ from tests import gates
 from tests.tiny_specs import DECODERS, ENCODERS, SEQ2SEQ, gap, lm_head, made, run, words
 from variorum.attention.cache import CachePlan
 from variorum.errors import UsageError
-from variorum.inference.prepared import Int8Linear, prepare
+from variorum.inference.int8 import CodedLinear, Int8Linear
+from variorum.inference.prepared import prepare
 from variorum.inference.writer import Writer
 from variorum.kernels import block, compiled
 from variorum.model import Model
@@ -78,11 +79,25 @@ def test_every_encoder_reads_the_same(name):
     judged([(ours, own, right)])
 
 
+class AsCodes(nn.Module):
+    """An encoder's linear by definition: its rows and its weights are the numbers that their codes stand for."""
+
+    def __init__(self, coded: CodedLinear) -> None:
+        super().__init__()
+        self.codes, self.bias = coded.codes, coded.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, bias = self.codes.plain(x.flatten(0, -2)).unflatten(0, x.shape[:-1]), self.bias
+        return rows if bias is None else rows + bias
+
+
 def dequantised(plain: Model, prepared: Model) -> Model:
     """``plain`` with the weights that int8 codes stand for."""
     changed = copy.deepcopy(plain)
     for name, part in prepared.named_modules():
-        if isinstance(part, Int8Linear):
+        if isinstance(part, CodedLinear):
+            changed.set_submodule(name, AsCodes(part))
+        elif isinstance(part, Int8Linear):
             # A head that shares the table of words multiplies by codes; the table is looked up as it is.
             linear = changed.get_submodule(name)
             linear.weight = nn.Parameter(part.product.linears[0].dense())

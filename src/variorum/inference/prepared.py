@@ -3,7 +3,7 @@
 A prepared part is a subclass of the plain one that takes over its state and does some of its work in compiled loops; a
 call that those do not serve (another type, gradients, maps, many rows) runs the plain method. So every model of the
 family profits where its parts are known here, and none is known by name. With ``weights="int8"`` every linear also
-holds its weights as int8, one scale for each output channel.
+holds its weights as int8 (:mod:`.int8`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -22,10 +23,10 @@ from variorum.attention.cache import Once, Slots
 from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
 from variorum.errors import UsageError, nearest
+from variorum.inference.int8 import CodedLinear, Int8Linear, weights_of
 from variorum.kernels.block import Around
 from variorum.kernels.block import Block as Loops
 from variorum.kernels.heads import WIDEST, Heads, Norm, Places, Turns
-from variorum.kernels.int8 import quantised
 from variorum.kernels.products import MOST, Gated, Projection, Weights, decode, fits
 from variorum.model import Model
 from variorum.parts.clusters import AdaptiveSoftmax, ClusteredTable
@@ -39,6 +40,7 @@ from variorum.parts.where import Where
 Form = Literal["float32", "int8"]
 FORMS: tuple[Form, ...] = ("float32", "int8")
 M = TypeVar("M", bound=nn.Module)
+Parts = dict[type[nn.Module], Callable[[Any], nn.Module]]
 
 
 def prepare(model: Model, weights: Form = "float32") -> Model:
@@ -50,6 +52,8 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
     Raises:
         UsageError: no such form, or int8 of a model that is not float32 on a CPU.
     """
+    if model.holds_codes or any(type(part) in PREPARED_KINDS for part in model.modules()):
+        raise UsageError(f"{model.spec.name} is prepared already", remedy="prepare the model that it was made of")
     if weights not in FORMS:
         raise UsageError(f"no form of the weights is called {weights!r}", remedy=nearest(weights, FORMS))
     first = next(model.parameters())
@@ -58,20 +62,26 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
     shared: list[Any] = [*model.parameters(), *model.buffers(), model.spec, model.tokenizer, model.origin]
     shared += ACTIVATIONS.values()
     made = copy.deepcopy(model, {id(one): one for one in shared})
-    _replace(made, {}, weights)
+    encoder = others = PREPARED
+    if weights == "int8":
+        seen: dict[int, Weights] = {}
+        # An encoder's products read many rows: they take the time, and what stands around them is left as it is.
+        encoder = NORMS | {nn.Linear: partial(CodedLinear, seen=seen)}
+        others = PREPARED | {nn.Linear: partial(Int8Linear, seen=seen)}
+    for name, child in made.named_children():
+        _replace(child, encoder if name == "encoder" else others)
+    made.holds_codes = weights == "int8"
     return made.eval()
 
 
-def _replace(module: nn.Module, seen: dict[int, Weights], form: Form) -> None:
+def _replace(module: nn.Module, parts: Parts) -> None:
     """Put the prepared form of every part under ``module`` in its place, innermost first."""
     for name, child in module.named_children():
         if name in READ.get(type(module), ()):
             continue
-        _replace(child, seen, form)
-        if type(child) is nn.Linear and form == "int8":
-            setattr(module, name, Int8Linear(child, seen))
-        elif type(child) in PREPARED:
-            setattr(module, name, PREPARED[type(child)](child))
+        _replace(child, parts)
+        if type(child) in parts:
+            setattr(module, name, parts[type(child)](child))
 
 
 def _taking(kind: type[M]) -> Callable[[nn.Module], M]:
@@ -86,21 +96,6 @@ def _taking(kind: type[M]) -> Callable[[nn.Module], M]:
     return made
 
 
-class Int8Linear(nn.Module):
-    """A linear with ``weight`` [rows, columns] in int8 and ``weight_scale`` [rows]; linears that shared still do."""
-
-    def __init__(self, plain: nn.Linear, seen: dict[int, Weights]) -> None:
-        super().__init__()
-        held = seen.setdefault(id(plain.weight), quantised(plain.weight.detach()))
-        self.register_buffer("weight", held.weight)
-        self.register_buffer("weight_scale", held.scale)
-        self.bias = plain.bias
-        self.product = Projection([weights_of(self)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.product(x)
-
-
 class PreparedLinear(nn.Linear):
     """float32, for few rows."""
 
@@ -109,14 +104,6 @@ class PreparedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.product(x) if fits(x) else super().forward(x)
-
-
-def weights_of(linear: nn.Module) -> Weights:
-    """What a linear, plain or int8, multiplies by."""
-    bias = linear.bias
-    assert isinstance(linear.weight, Tensor) and (bias is None or isinstance(bias, Tensor))
-    scale = getattr(linear, "weight_scale", None)
-    return Weights(linear.weight.detach(), None if bias is None else bias.detach(), scale)
 
 
 class PreparedRMSNorm(RMSNorm):
@@ -306,12 +293,12 @@ READ: dict[type[nn.Module], tuple[str, ...]] = {
 STILL = Turns()
 #: Position parts that rotate as the compiled loops do, or not at all.
 POSITIONS = (LayerPositions, Rotary, RelativeBuckets, Alibi)
-PREPARED: dict[type[nn.Module], Callable[[nn.Module], nn.Module]] = {
+NORMS: Parts = {RMSNorm: _taking(PreparedRMSNorm), LayerNorm: _taking(PreparedLayerNorm)}
+PREPARED: Parts = NORMS | {
     nn.Linear: _taking(PreparedLinear),
-    RMSNorm: _taking(PreparedRMSNorm),
-    LayerNorm: _taking(PreparedLayerNorm),
     MLP: _taking(PreparedMLP),
     GatedMLP: _taking(PreparedGatedMLP),
     Attention: _taking(PreparedAttention),
     Block: _taking(PreparedBlock),
 }
+PREPARED_KINDS = (PreparedLinear, PreparedRMSNorm, PreparedLayerNorm, PreparedAttention, PreparedBlock)
