@@ -111,5 +111,5 @@ def _other(ids: torch.Tensor, symbols: Symbols, rng: torch.Generator) -> torch.T
 
     words = symbols.ordinary
     drawn = torch.randint(len(words) - 1, ids.shape, generator=rng)
-    own = torch.searchsorted(words, ids)
+    own = torch.searchsorted(words, ids.contiguous())
     return words[drawn + (drawn >= own).long()]
