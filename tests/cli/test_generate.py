@@ -123,3 +123,48 @@ def test_chance_repeats_itself_under_a_seed_and_a_text_ends_before_a_stop(
     stop = once[3:6]
     assert said(*drawn, "--stop-strings", stop) == once[: once.index(stop)]
     assert "top_p is 1.5" in refuse("generate", str(made("gpt2")), PROMPTS[0], "--top-p", "1.5", code=2)
+
+
+def test_a_stream_is_the_text_as_it_comes(made: Callable[[str], Path], refuse: Callable[..., str]) -> None:
+    words = ("generate", str(made("gpt2")), PROMPTS[0], "--max-new-tokens", "8")
+    assert run(*words, "--stream").stdout.strip() == run(*words).stdout.strip()
+    model = variorum.load(made("gpt2"))
+    whole = model.generate(PROMPTS[0], max_new_tokens=8)
+    pieces = list(model.stream(PROMPTS[0], max_new_tokens=8))
+    assert "".join(pieces) == whole and len(pieces) > 2
+    stop = whole[4:7]
+    assert "".join(model.stream(PROMPTS[0], max_new_tokens=8, stop_strings=[stop])) == whole[: whole.index(stop)]
+    assert "only at its end" in refuse(*words, "--stream", "--num-beams", "2", code=2)
+    assert "for people to read" in refuse(*words, "--stream", "--format", "json", code=2)
+
+
+@pytest.mark.mechanism("G1")
+def test_a_search_and_guesses_have_their_flags(made: Callable[[str], Path], refuse: Callable[..., str]) -> None:
+    words = ("generate", str(made("gpt2")), PROMPTS[0], "--max-new-tokens", "8", "--format", "json")
+    model = variorum.load(made("gpt2"))
+    plain = json.loads(run(*words).stdout)
+    beams = ("--num-beams", "3", "--num-return-sequences", "2", "--length-penalty", "0.5", "--early-stopping", "true")
+    found = json.loads(run(*words, *beams).stdout)
+    search = {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 0.5, "early_stopping": True}
+    assert [one["text"] for one in found] == model.generate(PROMPTS[0], max_new_tokens=8, **search)
+    assert found[0]["score"] >= found[1]["score"]
+    for drafts in (("--assistant-model", str(made("gpt2"))), ("--prompt-lookup-num-tokens", "3")):
+        helped = json.loads(run(*words, *drafts).stdout)
+        assert helped["ids"] == plain["ids"]
+        assert helped["guesses"]["steps"] + helped["guesses"]["accepted"] + 1 >= len(helped["ids"])
+    assert plain["guesses"] is None
+    assert "only one of them continues" in refuse(*words, "--assistant-model", str(made("t5")), code=2)
+
+
+def test_the_checkpoints_own_wishes_are_heeded_or_named(made: Callable[[str], Path], tmp_path: Path) -> None:
+    for file in made("gpt2").iterdir():
+        if "manifest" not in file.name:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    wishes = {"num_beams": 3, "max_new_tokens": 5, "no_repeat_ngram_size": 2, "guidance_scale": 1.5}
+    (tmp_path / "generation_config.json").write_text(json.dumps(wishes), "utf-8")
+    done = run("generate", str(tmp_path), PROMPTS[0], "--format", "json")
+    found = json.loads(done.stdout)
+    assert len(found["ids"]) == 5 and found["score"] is not None
+    assert "generation_config.json asks for guidance_scale=1.5, which is not done here" in done.stderr
+    plain = json.loads(run("generate", str(tmp_path), PROMPTS[0], "--num-beams", "1", "--format", "json").stdout)
+    assert plain["score"] is None

@@ -88,6 +88,42 @@ def test_each_row_stops_at_its_own_end_and_the_loop_at_the_last(use_cache):
     assert [row.stopped for row in short] == [True, False, False]
 
 
+@pytest.mark.mechanism("G1", "G2")
+@pytest.mark.case("V081")
+def test_ended_rows_leave_the_batch():
+    model = by_position({9: END, 5: OTHER_END})
+    read: list[int] = []
+    model.decoder.input.table.register_forward_hook(lambda module, args, out: read.append(args[0].numel()))
+    rows = generate(model, [[11] * 10, [12] * 7, [13] * 2], max_new_tokens=10, end_ids=[END])
+    assert [len(row.ids) for row in rows] == [1, 4, 9]
+    assert read[1:] == [2, 2, 2, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.mechanism("G1")
+@pytest.mark.case("V081")
+@pytest.mark.parametrize("end", [END, OTHER_END])
+def test_drawn_rows_end_apart_too_and_each_as_if_run_alone(end):
+    model, prompts = made("llama", "causal_lm"), [words(1, n, seed=n)[0].tolist() for n in (3, 8, 5)]
+    free = generate(model, prompts, max_new_tokens=12, temperature=2.0, seed=[1, 2, 3])
+    ends = [row.ids[place] for row, place in zip(free, (0, 3, 8), strict=True)]
+    rows = generate(model, prompts, max_new_tokens=12, temperature=2.0, seed=[1, 2, 3], end_ids=[*ends, end])
+    for row, before, prompt, seed in zip(rows, free, prompts, (1, 2, 3), strict=True):
+        last = next(place for place, token in enumerate(before.ids) if token in (*ends, end))
+        assert row.ids == before.ids[: last + 1] and row.stopped
+        assert len(row.log_probabilities) == len(row.ids)
+        (alone,) = generate(model, [prompt], max_new_tokens=12, temperature=2.0, seed=seed, end_ids=[*ends, end])
+        assert alone.ids == row.ids
+        assert alone.log_probabilities == pytest.approx(row.log_probabilities, abs=1e-9)
+
+
+@pytest.mark.mechanism("G1")
+def test_no_row_ends_before_its_least_length_nor_goes_beyond_its_most():
+    model = by_position({3: END, 7: END})
+    held = generate(model, [[11] * 4, [12] * 2], max_new_tokens=6, min_new_tokens=4, end_ids=[END])
+    assert [(len(row.ids), row.stopped, END in row.ids[:4]) for row in held] == [(5, True, False), (6, False, False)]
+    assert [len(row.ids) for row in generate(model, [[11] * 4], max_new_tokens=1, min_new_tokens=1)] == [1]
+
+
 @pytest.mark.mechanism("G2", "A6")
 @pytest.mark.case("V081")
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ENCODERS])

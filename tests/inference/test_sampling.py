@@ -141,6 +141,20 @@ def test_a_nucleus_holds_the_token_that_reaches_its_mass() -> None:
     assert kept[0.8].tolist() == pytest.approx([0.4 / 0.9, 0.3 / 0.9, 0.2 / 0.9, 0.0], abs=1e-12)
 
 
+@pytest.mark.parametrize("rule", [{"top_p": 0.9}, {"typical_p": 0.7}, {"top_p": 0.9999}], ids=str)
+def test_a_nucleus_of_a_wide_vocabulary_with_ties_is_the_one_by_full_order(rule: dict) -> None:
+    wide = (4 * torch.randn(4, 5000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)).round()
+    wide[3] = 0.0
+    found = Sampling(temperature=1.0, **rule).distribution(wide)
+    [(name, mass)] = rule.items()
+    logs = wide.log_softmax(-1)
+    order = -logs.exp() if name == "top_p" else (-logs + (logs.exp() * logs).sum(-1, keepdim=True)).abs()
+    for row, ranks, shares in zip(found, order, logs.exp(), strict=True):
+        ids = sorted(range(5000), key=lambda id: (float(ranks[id]), id))
+        count = int((shares[ids].cumsum(0) < mass - 1e-12).sum()) + 1
+        assert set(row.nonzero()[:, 0].tolist()) == set(ids[:count])
+
+
 @pytest.mark.case("V079")
 def test_a_penalty_makes_a_repeated_token_less_likely_whatever_its_sign() -> None:
     row = torch.tensor([2.0, -1.0, 0.5])

@@ -21,6 +21,8 @@ from variorum.errors import UsageError
 
 #: Below this the likeliest token has all the probability that float64 can tell.
 COLD = 1e-6
+#: So many ids nearly always hold a nucleus, and are sorted sooner than a vocabulary.
+FEW = 1024
 #: The rules that cut the tail of a distribution, in their order.
 CUTS = ("top_k", "top_p", "min_p", "typical_p")
 
@@ -175,12 +177,22 @@ def drawn(shares: Tensor, chance: random.Random) -> int:
 
 def _nucleus(scores: Tensor, order: Tensor, mass: float) -> Tensor:
     """``scores`` with all ruled out but the first by ``order``, as many as are needed to reach ``mass``."""
-    ranked = order.argsort(dim=-1, stable=True)
-    shares = scores.softmax(-1).gather(-1, ranked)
-    before = shares.cumsum(-1) - shares
+    shares = scores.softmax(-1)
+    ranked = _first(shares, order, mass)
+    held = shares.gather(-1, ranked)
     # Rounding must not let a token in that the mass before it has just reached.
-    out = before >= mass - 1e-12
-    return scores.masked_fill(torch.zeros_like(out).scatter(-1, ranked, out), -torch.inf)
+    inside = held.cumsum(-1) - held < mass - 1e-12
+    return scores.masked_fill(~torch.zeros_like(shares, dtype=torch.bool).scatter(-1, ranked, inside), -torch.inf)
+
+
+def _first(shares: Tensor, order: Tensor, mass: float) -> Tensor:
+    """Ids by ``order``, the lowest first on ties: all of them, or fewer that reach ``mass`` for certain."""
+    near = order.topk(min(FEW, order.shape[-1]), largest=False).indices.sort(-1).values
+    ranks = order.gather(-1, near)
+    certain = shares.gather(-1, near).masked_fill(ranks == ranks.amax(-1, keepdim=True), 0.0)
+    if bool((certain.sum(-1) < mass).any()):  # or the last of them may be as good as one beyond
+        return order.argsort(dim=-1, stable=True)
+    return near.gather(-1, ranks.argsort(dim=-1, stable=True))
 
 
 GREEDY = Sampling()
