@@ -35,7 +35,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, how: Dropping) -> Tensor:
 
 
 def attend_texts(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], how: Dropping) -> Tensor:
-    """The same within each of several texts end to end: q [1, H, total, d], k, v [1, KV, total, …] -> [1, H, total, e]."""
+    """The same within each of several texts end to end, [1, H, total, d] and [1, KV, total, …] -> [1, H, total, e]."""
     out: Tensor = _Texts.apply(q, k, v, lengths, how, Drops.drawn(how.rate))
     return out
 
@@ -63,9 +63,9 @@ class _Texts(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], how: Dropping, drops: Drops
     ) -> Tensor:
-        held = [x[0].contiguous() for x in (q, k, v)]
+        held = [x[0] for x in (q, k, v)]
         groups, kept = q.shape[1] // k.shape[1], []
-        out = q.new_empty(*q.shape[1:3], v.shape[-1])
+        out = _heads_inside(q[0], v.shape[-1])
         for number, run in enumerate(_runs(lengths)):
             rows, keys, values = run.cut(held[0], groups), run.cut(held[1]), run.cut(held[2])
             made, weights = _forward(rows, keys, values, how, drops.next(number), run.length)
@@ -80,7 +80,7 @@ class _Texts(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, *kept = ctx.saved_tensors
         lengths, how, drops, groups = ctx.rest
-        out, grads = grad[0].contiguous(), [torch.empty_like(x) for x in (q, k, v)]
+        out, grads = grad[0], [_heads_inside(x, x.shape[-1]) for x in (q, k, v)]
         for number, (run, weights) in enumerate(zip(_runs(lengths), kept, strict=True)):
             held = run.cut(q, groups), run.cut(k), run.cut(v)
             made = _backward(run.cut(out, groups), *held, weights, how, drops.next(number), run.length)
@@ -109,6 +109,11 @@ class _Run:
         """[KV, groups, texts, length, d]"""
         own = x.narrow(1, self.start, self.texts * self.length)
         return own.unflatten(1, (self.texts, self.length)).unflatten(0, (-1, groups))
+
+
+def _heads_inside(like: Tensor, channels: int) -> Tensor:
+    """Room for [H, total, channels] that lies as [total, H·channels], as projections write and read it."""
+    return like.new_empty(like.shape[1], like.shape[0], channels).transpose(0, 1)
 
 
 def _runs(lengths: tuple[int, ...]) -> Iterator[_Run]:

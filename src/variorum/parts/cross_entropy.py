@@ -45,9 +45,7 @@ def linear_cross_entropy(
 
 class _Summed(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, judging: Judging
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, judging: Judging) -> Tensor:
         wanted = ctx.needs_input_grad[:3]
         kind = x.device.type
         low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
@@ -71,7 +69,8 @@ def _walk(
     wide = torch.promote_types(x.dtype, torch.float32)
     total = torch.zeros((), dtype=wide, device=x.device)
     of_x = torch.empty_like(x) if wanted[0] else None
-    of_weight = torch.zeros_like(weight, dtype=wide) if wanted[1] else None
+    # Of several runs the later ones are added to the first.
+    of_weight = (torch.empty_like if len(x) else torch.zeros_like)(weight, dtype=wide) if wanted[1] else None
     of_bias = torch.zeros_like(bias, dtype=wide) if wanted[2] and bias is not None else None
     rows = max(1, CELLS // len(weight))
     for start in range(0, len(x), rows):
@@ -85,9 +84,9 @@ def _walk(
         if of_x is not None:
             torch.mm(error, weight, out=of_x[start : start + rows])
         if of_weight is not None and of_weight.dtype == error.dtype:
-            of_weight.addmm_(error.T, part)
+            of_weight.addmm_(error.T, part, beta=min(start, 1))
         elif of_weight is not None:
-            of_weight += error.T @ part
+            of_weight.add_(error.T @ part) if start else of_weight.copy_(error.T @ part)
     return total, [of_x, of_weight, of_bias]
 
 
