@@ -29,9 +29,9 @@ from benchmarks.harness.turns import (
 )
 
 WEIGHTS = ("float32", "int8")
-PROMPTS = (8, 12, 17, 23, 31, 40, 52, 64)
-NEW, QUICK_NEW = 48, 8
-ROUNDS = 3
+PROMPTS = (12, 14, 16, 18, 20, 23, 27, 32)
+NEW, QUICK_NEW = 32, 8
+ROUNDS = 2
 GPT2_VOCAB = 50_257
 
 

@@ -29,7 +29,7 @@ from benchmarks.harness.turns import (
 BASE, LLAMA = "transformers", "llama.cpp"
 PROMPT, NEW, QUICK_NEW = 16, 64, 16
 SCORED = 1024
-ROUNDS = 4
+ROUNDS = 3
 CONVERTED = {LLAMA: f"{ENGINES}.llama:converted", CTRANSLATE: f"{ENGINES}.ctranslate:converted"}
 #: Of a parameter; and all are read for a token, since the table of words is also the head.
 BYTES = {"float32": 4.0, "int8": 1.0}

@@ -34,7 +34,7 @@ BUDGET = "transformers, token budget"
 ONNX, CTRANSLATE, SENTENCE = "ONNX Runtime", "CTranslate2", "sentence-transformers"
 ENGINES = "benchmarks.engines"
 EXPORTED, CONVERTED = f"{ENGINES}.onnx:exported", f"{ENGINES}.ctranslate:converted"
-ROUNDS = {"minilm": 5, "bert-base": 3}
+ROUNDS = {"minilm": 5, "bert-base": 2}
 
 
 @dataclasses.dataclass(frozen=True)
