@@ -65,7 +65,7 @@ GPT2 = GPT1.variant(
         Change(f"{HEADS}.token_classification", TokenHead(), OBJECTIVE, "fine-tuning heads of the released classes",
                also={f"{HEADS}.question_answering": TokenHead(dropout=0.0)}),
         Change("recipe", Recipe(batch=512, length=1024, learning_rate=2.5e-4, warmup=2000, weight_decay=0.01,
-                                schedule="cosine"), TRAINING, "eight million web pages"),
+                                schedule="cosine", format="stream"), TRAINING, "eight million web pages"),
     ],
     weaknesses=("length-extrapolation", "kv-memory", "quadratic-attention"),
     sizes={
@@ -136,7 +136,8 @@ LLAMA = GPT2.variant(
         Change("tokenizer", Tokenizer(kind="bpe"), TOKENIZER, "SentencePiece with byte fallback",
                also={f"{STACK}.input.vocab": 32_000}),
         Change("recipe", Recipe(length=2048, learning_rate=3e-4, warmup=2000, weight_decay=0.1, schedule="cosine",
-                                tokens=1e12), TRAINING, "smaller models, many more tokens",
+                                tokens=1e12, betas=(0.9, 0.95), clip=1.0, floor=0.1, format="stream"),
+               TRAINING, "smaller models, many more tokens",
                relieves="under-training"),
     ],
     weaknesses=("kv-memory", "quadratic-attention"),

@@ -181,7 +181,8 @@ def measure(plan: Plan, folder: Path) -> Measured:
     seconds, tokens = [], []
     for phase in session.feed.phases:
         session.trainer.step = phase.begin
-        times, begun = [], time.perf_counter()
+        times: list[float] = []
+        begun = time.perf_counter()
         while len(times) < FEWEST or (len(times) < PROBED and time.perf_counter() - begun < PROBE_SECONDS):
             start = time.perf_counter()
             session.trainer.advance()

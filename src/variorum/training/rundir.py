@@ -89,7 +89,7 @@ def write_run(folder: Path, asked: Asked, plan: Plan) -> None:
     """Write ``run.json``, whole or not at all."""
     settled = dataclasses.asdict(plan.settled)
     rest = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.name not in ("spec", "settled")}
-    document = {"format": FORMAT, "asked": asked_json(asked), "spec": OWN.write(plan.spec) if OWN.write else {},
+    document = {"format": FORMAT, "asked": asked_json(asked), "spec": OWN.write(plan.spec),
                 "settled": settled, **rest}  # fmt: skip
     write_whole(folder / RUN, json.dumps(document, indent=1).encode() + b"\n")
 
@@ -107,7 +107,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Plan]:
             raise ValueError("another format")
         asked, spec, settled = document.pop("asked"), document.pop("spec"), document.pop("settled")
         assert OWN.read is not None
-        model = dataclasses.replace(BLANK, **OWN.read(spec, BLANK))
+        told: dict[str, Any] = {**OWN.read(spec, BLANK)}
+        model = dataclasses.replace(BLANK, **told)
         settled["betas"] = tuple(settled["betas"])
         return asked, Plan(spec=model, settled=Settled(**settled), **document)
     except FileNotFoundError:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from variorum.model import Model
     from variorum.objectives.base import Batch, Objective
 
-HELD_ROWS, HELD_BATCH = 256, 8
-"""Held-out rows that an evaluation reads at most, and how many are scored at a time."""
+HELD_ROWS, HELD_BATCH, FEWEST_BATCHES = 256, 8, 8
+"""Held-out rows that an evaluation reads at most, how many are scored at a time, and in how many batches at least."""
 UNREADABLE = ("text_to_text", "contrastive", "translation_lm", "image_classification", "distillation")
 """Objectives that running text alone does not feed: they need labels, pairs, images or a teacher."""
 
@@ -122,9 +122,10 @@ class _Cutter:
             return []
         rows = self.rows(corpus, self.settled.length)
         count = min(len(rows), HELD_ROWS)
+        size = max(1, min(HELD_BATCH, count // FEWEST_BATCHES))
         numbers = [i * len(rows) // count for i in range(count)]
         if rows.texts == 2:  # a false pair is made of two documents, so neighbours are not kept together
-            batches = [numbers[i :: max(1, count // HELD_BATCH)] for i in range(max(1, count // HELD_BATCH))]
+            batches = [numbers[i :: count // size] for i in range(count // size)]
         else:
-            batches = [numbers[i : i + HELD_BATCH] for i in range(0, count, HELD_BATCH)]
+            batches = [numbers[i : i + size] for i in range(0, count, size)]
         return [self.dress.batch(rows, batch) for batch in batches]

@@ -63,19 +63,28 @@ class Snapshots:
         path = self.folder / f"{PREFIX}{state.step:08}"
         document = {"step": state.step, "numbers": dict(state.numbers), "facts": facts}
         others = {FACTS: json.dumps(document, indent=1).encode() + b"\n"}
+        self._make_way(path)
         patiently(lambda: write_directory(path, state.tensors, others), self.on_full, self.say)
         manifest.verify(path)
         self._prune()
         return path
 
+    def _make_way(self, path: Path) -> None:
+        """Move a damaged snapshot of this step away, which the new one replaces."""
+        if path.exists():
+            try:
+                whole = manifest.verify(path)
+            except VariorumError:
+                whole = False
+            if not whole:
+                _drop(path)
+
     def _prune(self) -> None:
-        """Drop what is beyond ``keep``: out of sight first, so that a kill leaves no half of one in its place."""
+        """Drop what is beyond ``keep``, and what writers that were killed left."""
         for path in self._all()[max(2, self.keep) :]:
-            aside = path.with_name(f".{path.name}.dropped")
-            with suppress(OSError):
-                path.rename(aside)
-        for aside in self.folder.glob(f".{PREFIX}*.dropped"):
-            shutil.rmtree(aside, ignore_errors=True)
+            _drop(path)
+        for leftover in (*self.folder.glob(f".{PREFIX}*.dropped"), *self.folder.glob(f".{PREFIX}*.tmp-*")):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     def _all(self) -> list[Path]:
         """Every snapshot by its name, the newest first."""
@@ -101,6 +110,15 @@ class Snapshots:
             known = ", ".join(p.name for p in self._all()) or "there are none"
             raise NotFound("no such checkpoint", where=str(path), remedy=known)
         return read(path)
+
+
+def _drop(path: Path) -> None:
+    """Put a snapshot out of sight before it goes, so that a kill leaves no half of one in its place."""
+    aside = path.with_name(f".{path.name}.dropped")
+    shutil.rmtree(aside, ignore_errors=True)
+    with suppress(OSError):
+        path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def read(path: Path) -> Snapshot:
