@@ -70,6 +70,7 @@ class Caching:
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         self.cache = Cache(self.plan, rows=len(prompts))
+        self.cache.bind(self.model.spec.architecture.main, self.model.spec.name, self.device, len(prompts))
         if self.source is not None or not self.model.packs:
             return self._padded(prompts)
         if self.prefixes is None and self.plan.kind != "paged":
