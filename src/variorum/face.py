@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from torch import Tensor
 
 from variorum import builder, checkpoint, hub
 from variorum.family.reference import architecture
 from variorum.inference import chat, generate, guesses, habits, texts, vectors
+from variorum.inference.prepared import Form, prepare
 from variorum.model import Model as Core
 from variorum.spec import rules
 from variorum.spec.model import Model as Spec
@@ -21,13 +22,16 @@ class Model(Core):
     """An ``nn.Module`` that also writes, reads and saves. See :class:`variorum.model.Model` for its forward."""
 
     def generate(
-        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, language: str | None = None, **choice: Any
-    ) -> str | list[str] | list[list[int]]:
+        self, prompt: str | Sequence[str] | Sequence[Sequence[int]], *, language: str | None = None,
+        keeping: generate.Keeping = generate.KEPT, **choice: Any,
+    ) -> str | list[str] | list[list[int]]:  # fmt: skip
         """Continue one text, several, or lists of ids; the answer has the prompt's form.
 
         Args:
             prompt: what to continue, or to answer.
             language: the token of the language to write in, for models that write several ("de_DE").
+            keeping: how keys and values are kept, and a :class:`~variorum.inference.prefix.PrefixCache` of beginnings
+                that earlier calls have read.
             choice: fields of a :class:`~variorum.inference.strategy.Strategy` and its parts: ``max_new_tokens=50``,
                 ``temperature=0.8, top_p=0.9``, ``num_beams=4``, ``prompt_lookup_num_tokens=8``, ``stop_strings=[...]``;
                 what is left out is as the checkpoint's ``generation_config.json`` says, or else 20 tokens, the
@@ -40,12 +44,12 @@ class Model(Core):
         self._warn()
         if isinstance(prompt, str) or (prompt and isinstance(prompt[0], str)):
             asked = [prompt] if isinstance(prompt, str) else cast("Sequence[str]", prompt)
-            found = [one.text for one in texts.write(self, asked, language=language, **choice)]
+            found = [one.text for one in texts.write(self, asked, language=language, keeping=keeping, **choice)]
             return found[0] if isinstance(prompt, str) and len(found) == 1 else found
         rows = cast("Sequence[Sequence[int]]", prompt)
         generate.require_decoder(self)
         strategy = habits.asked(self, rows, choice, language=language)
-        return [one.ids for one in generate.generate(self, rows, strategy)]
+        return [one.ids for one in generate.generate(self, rows, strategy, keeping=keeping)]
 
     def stream(
         self, prompt: str | Sequence[Mapping[str, Any]], *, language: str | None = None, **choice: Any
@@ -86,17 +90,20 @@ class Model(Core):
         """The likeliest tokens for every mask in ``text``."""
         return guesses.fill_mask(self, text, top_k=top_k)
 
-    def save(self, directory: str | Path) -> None:
+    def save(self, directory: str | Path, *, weights: Literal["int8"] | None = None) -> None:
         """Write the published layout, which transformers loads; a mix that nobody published, one that is read here.
 
+        With ``weights="int8"`` the matrices of the layers are written as int8; see :mod:`variorum.checkpoint.int8`.
+
         Raises:
-            UsageError: the directory holds something else.
+            UsageError: the directory holds something else, or the layout has no place for int8.
         """
-        checkpoint.save(self, directory)
+        checkpoint.save(self, directory, weights=weights)
 
 
 def load(
-    reference: str | Path, *, revision: str | None = None, download: bool = False, **options: Any
+    reference: str | Path, *, revision: str | None = None, download: bool = False, weights: Form | None = None,
+    **options: Any,
 ) -> Model:  # fmt: skip
     """A published model.
 
@@ -105,6 +112,8 @@ def load(
             the cache.
         revision: of a repository.
         download: fetch what the cache lacks.
+        weights: "float32" or "int8" gives its form for inference on a CPU, see
+            :func:`variorum.inference.prepared.prepare`; the plain model if absent.
         options: as in :func:`variorum.checkpoint.load`.
 
     Raises:
@@ -115,7 +124,7 @@ def load(
         reference = hub.locate(reference, revision=revision, download=download)
     model = cast(Model, checkpoint.load(reference, kind=Model, **options))
     model.origin.asked = asked
-    return model
+    return model if weights is None else cast(Model, prepare(model, weights))
 
 
 def build(spec: Spec | str | Path, *, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:

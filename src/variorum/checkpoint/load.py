@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from variorum.builder import assign, empty, initial
-from variorum.checkpoint import files
+from variorum.checkpoint import files, int8
 from variorum.checkpoint.config import heads_of, read_config
 from variorum.checkpoint.gguf_tensors import GgufTensors
 from variorum.checkpoint.source import Source, open_source, open_tensors
@@ -128,7 +128,9 @@ def read_weights(
         NotFound: no weights there.
         DamagedFile: a tensor is missing, unexpected, misshapen, not finite, or wanted twice.
     """
-    reading = _Reading(open_tensors(origin.directory), spec, tuple(heads), origin, fresh_head)
+    is_int8 = int8.check(origin.config, str(origin.directory))
+    held = int8.Int8Files(origin.directory) if is_int8 else open_tensors(origin.directory)
+    reading = _Reading(held, spec, tuple(heads), origin, fresh_head)
     return _values(reading, lambda value: _placed(value, dtype, device))
 
 
@@ -154,7 +156,7 @@ def _tokenizer(source: Source, spec: Spec) -> Any:
 class _Reading:
     """One pass over the files, checked key by key."""
 
-    source: files.TensorFiles | GgufTensors
+    source: files.TensorFiles | int8.Int8Files | GgufTensors
     spec: Spec
     heads: tuple[str, ...]
     origin: Origin

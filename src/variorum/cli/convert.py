@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from variorum.cli.loading import DType, Place
 from variorum.cli.output import emit, say
+
+if TYPE_CHECKING:
+    from variorum.face import Model
 
 HERE = Place()
 
 
 def command(
-    model: str, out: Path, *, from_pickle: bool = False, dtype: DType | None = None, place: Place = HERE
-) -> None:
+    model: str, out: Path, *, from_pickle: bool = False, dtype: DType | None = None,
+    weights: Literal["int8"] | None = None, file: Path | None = None, place: Place = HERE,
+) -> None:  # fmt: skip
     """Write a model as a published directory: config, safetensors, tokenizer.
 
     Args:
@@ -22,12 +27,14 @@ def command(
         from_pickle: Read weights in torch's pickled format, in a child process with limits. Only tensors are
             accepted; a file that holds anything else is refused, and nothing is written.
         dtype: What weights are converted to; as they are stored, if absent.
+        weights: Write the matrices of the layers as int8, a scale for each output channel, and say what that costs.
+        file: A text to measure the cost on; a chapter of Emma if absent.
     """
     if from_pickle:
-        if dtype is not None:
+        if dtype is not None or weights is not None:
             from variorum.errors import UsageError
 
-            raise UsageError("--from-pickle keeps every value as it is", remedy="leave out --dtype")
+            raise UsageError("--from-pickle keeps every value as it is", remedy="leave out --dtype and --weights")
         from variorum.checkpoint.convert import from_pickle as read
 
         _say_pooling(Path(model) if Path(model).is_dir() else Path(model).parent)
@@ -42,9 +49,34 @@ def command(
     if loaded.origin.unused:
         say(f"note: {len(loaded.origin.unused)} tensors are not part of what is loaded, and are left out")
     _say_pooling(loaded.origin.directory, said=loaded.origin.pooling is not None)
+    if weights == "int8":
+        emit(_as_int8(loaded, out, file))
+        return
     loaded.save(out)
     sizes = [tensor.numel() * tensor.element_size() for _, tensor in loaded.named_tensors()]
     emit(Converted(str(out), len(sizes), sum(sizes)))
+
+
+def _as_int8(model: Model, out: Path, file: Path | None) -> dict[str, object]:
+    """Save, and compare what was saved with what it was made of."""
+    import torch
+
+    from variorum.checkpoint import load
+    from variorum.inference.harm import harm
+    from variorum.text.corpora import austen
+
+    model.save(out, weights="int8")
+    found: dict[str, object] = {
+        "directory": str(out), "bytes": sum(file.stat().st_size for file in out.glob("*.safetensors")),
+    }  # fmt: skip
+    if model.tokenizer is None:
+        say("note: without a tokenizer there is no text to measure the cost on")
+        return found
+    text = austen()["Emma"] if file is None else file.read_text("utf-8")
+    cost = harm(model.to(torch.float32), load(out, head=model.head_names), text)
+    return found | {
+        "measure": cost.measure, "before": cost.before, "after": cost.after, "change": f"{cost.relative:+.2%}",
+    }  # fmt: skip
 
 
 def _say_pooling(source: Path, *, said: bool = False) -> None:

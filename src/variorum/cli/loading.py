@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from variorum.face import Model
 
 DType = Literal["float32", "float64", "bfloat16", "float16"]
+Weights = Literal["float32", "int8"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +36,11 @@ class Loading(Place):
 
     Args:
         dtype: What weights are converted to.
+        weights: Run the model's form for inference on a CPU, its matrices held as float32 or as int8.
     """
 
     dtype: DType = "float32"
+    weights: Weights | None = None
 
 
 PLAIN = Loading()
@@ -55,7 +58,7 @@ def load(reference: str, loading: Loading, *, head: str | Sequence[str] | None =
     from variorum.face import load as load_model
 
     check_device(loading.device)
-    model = load_model(place, head=head, dtype=loading.dtype, device=loading.device)
+    model = load_model(place, head=head, dtype=loading.dtype, device=loading.device, weights=loading.weights)
     model.origin.asked = spec_named(reference.partition("@")[0])
     return model
 
