@@ -90,7 +90,8 @@ def _measured(task: Task, rounds: int) -> Job:
         figures["memory over transformers"] = held[OURS] / held[BASE]
     rows = [
         {"engine": name, "useful tokens/s": per_second(useful, one), "seconds": one.median,
-         "over transformers": ratio.get(name), **({"MB over resting": held[name] / 1e6} if name in held else {}), "note": one.note}
+         "over transformers": ratio.get(name),
+         **({"MB over resting": held[name] / 1e6} if name in held else {}), "note": one.note}
         for name, one in found.items()
     ]  # fmt: skip
     facts = {
