@@ -93,3 +93,17 @@ def test_hooks_on_a_projection_are_heard() -> None:
     states(reading_form(model))
     hook.remove()
     assert heard == [1]
+
+
+@pytest.mark.parametrize("name", READERS)
+@torch.no_grad()
+def test_frozen_weights_give_the_same_states_of_one_text(name: str) -> None:
+    model = made(name)
+    alone = Reading(data=texts(model)[0][None])
+    right = model.read(alone)[0]
+    narrow = model.float()
+    error, own = (
+        float((form.read(alone)[0] - right).square().mean().sqrt()) for form in (narrow, fused(narrow, frozen=True))
+    )
+    spread = float(right.std())
+    assert own <= narrow_limit(error / spread) * spread

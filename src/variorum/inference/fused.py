@@ -18,7 +18,9 @@ from variorum.attention.attention import Attention
 from variorum.attention.block import Block
 from variorum.attention.global_local import GlobalLocalAttention
 from variorum.attention.stack import Stack
+from variorum.inference.int8 import CodedLinear
 from variorum.kernels import encode as kernels
+from variorum.kernels.packed import FEW, Packed
 from variorum.model import Model
 from variorum.parts import norms
 from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
@@ -34,16 +36,17 @@ LEAST, MOST = 128, 8192  # rows of results that are kept in a room
 Pending = tuple[Tensor, Tensor | None]  # a sublayer's output [tokens, D], and the bias that is still to be added
 
 
-def fused(model: Model) -> Model:
+def fused(model: Model, *, frozen: bool = False) -> Model:
     """``model`` with an encoder that reads fast; itself where it has none, or has one already.
 
-    Parameters and all other modules are shared.
+    Parameters and all other modules are shared. ``frozen`` weights never change again, so that they may also be held in
+    the order in which a processor multiplies a few rows soonest.
     """
     if not isinstance(getattr(model, "encoder", None), Stack) or isinstance(model.encoder.layers[0], FusedBlock):
         return model
     made, room = _shallow(model), Room()
     made.encoder = _shallow(model.encoder)
-    made.encoder.layers = nn.ModuleList(FusedBlock.of(block, room) for block in model.encoder.layers)
+    made.encoder.layers = nn.ModuleList(FusedBlock.of(block, room, frozen=frozen) for block in model.encoder.layers)
     return made
 
 
@@ -71,6 +74,9 @@ class Room(threading.local):
     def __init__(self) -> None:
         self._held: dict[str, Tensor] = {}
 
+    def __reduce__(self) -> tuple[type[Room], tuple[()]]:
+        return Room, ()
+
     def take(self, name: str, rows: int, width: int, dtype: torch.dtype) -> Tensor | None:
         """[rows, width] of unknown numbers; ``None`` for so few or so many rows that a fresh tensor does as well."""
         if not LEAST <= rows <= MOST:
@@ -88,14 +94,15 @@ class FusedBlock(Block):
 
     plain: Block
     room: Room
+    packed: dict[tuple[str, ...], Packed] | None
 
     @classmethod
-    def of(cls, block: nn.Module, room: Room) -> FusedBlock:
+    def of(cls, block: nn.Module, room: Room, *, frozen: bool) -> FusedBlock:
         """The fused form of ``block``, whose passing results live in ``room``."""
         made = _shallow(block)
         made.__class__ = cls
         assert isinstance(made, FusedBlock)
-        made.__dict__ |= {"plain": block, "room": room}
+        made.__dict__ |= {"plain": block, "room": room, "packed": {} if frozen else None}
         return made
 
     def forward(self, x: Tensor, new: Where, where: Where, trace: Trace, **given: Any) -> Tensor:
@@ -145,32 +152,42 @@ class FusedBlock(Block):
         spec = attention.spec
         heads = kernels.Heads(spec.heads, spec.kv_heads, spec.score_scale, _window(self.mask.window))
         texts = where.remember("texts", lambda: kernels.Texts(where.lengths or (len(read),)))
-        (q, q_bias), (k, k_bias), (v, v_bias) = (
-            self._product(attention.get_submodule(name), read, where, name) for name in ("query", "key", "value")
-        )
+        (q, q_bias), (k, k_bias), (v, v_bias) = self._products(attention, ("query", "key", "value"), read, where)
         mixed = kernels.attend(
             (q, k, v), (q_bias, k_bias, v_bias), heads, texts, found, self._room(where, "mixed", q)
         )  # fmt: skip
-        return self._product(attention.out, mixed, where, "made")
+        return self._products(attention, ("out",), mixed, where)[0]
 
     def _fed(self, read: Tensor, where: Where, trace: Trace) -> Pending:
         part = self.feedforward
         kind = KINDS.get(part.activation) if isinstance(part, MLP | GatedMLP) else None
         if kind is None or not isinstance(part, MLP | GatedMLP):
             return part(read[None], trace)[0], None
-        inner = self._product(part.up, read, where, "up")
+        [inner] = self._products(part, ("up",), read, where)
         if isinstance(part, GatedMLP):
-            activated = kernels.activate(kind, *self._product(part.gate, read, where, "gate"), *inner)
+            [gate] = self._products(part, ("gate",), read, where)
+            activated = kernels.activate(kind, *gate, *inner)
         else:
             activated = kernels.activate(kind, *inner)
-        return self._product(part.down, activated, where, "made")
+        return self._products(part, ("down",), activated, where)[0]
+
+    def _products(self, part: nn.Module, names: tuple[str, ...], x: Tensor, where: Where) -> list[Pending]:
+        """x · Wᵀ by each of the linears of ``part`` that read it, and the bias that is still to be added."""
+        if self.packed is not None and len(x) <= FEW:
+            if names not in self.packed:
+                self.packed[names] = Packed([part.get_submodule(name) for name in names])
+            if self.packed[names].works:
+                return [(made, None) for made in self.packed[names](x)]
+        return [self._product(part.get_submodule(name), x, where, name) for name in names]
 
     def _product(self, linear: nn.Module, x: Tensor, where: Where, name: str) -> Pending:
-        """x · Wᵀ and the bias that is still to be added; whatever is no plain linear adds its own."""
-        if not isinstance(linear, nn.Linear) or linear._forward_hooks or linear._forward_pre_hooks:
+        """Whatever is no plain linear adds its own bias."""
+        if not isinstance(linear, nn.Linear | CodedLinear) or linear._forward_hooks or linear._forward_pre_hooks:
             return linear(x), None
-        rows, width = len(x), linear.weight.shape[0]
+        rows, width = len(x), len(linear.weight)
         out = where.remember(("room", name, width), lambda: self.room.take(name, rows, width, x.dtype))
+        if isinstance(linear, CodedLinear):
+            return linear.times(x, out), linear.bias
         if out is None:
             return torch.mm(x, linear.weight.t()), linear.bias
         return torch.mm(x, linear.weight.t(), out=out), linear.bias

@@ -23,6 +23,7 @@ from variorum.attention.cache import Once, Slots
 from variorum.attention.latent import LatentAttention
 from variorum.attention.masks import Mask
 from variorum.errors import UsageError, nearest
+from variorum.inference.fused import fused
 from variorum.inference.int8 import CodedLinear, Int8Linear, weights_of
 from variorum.kernels.block import Around
 from variorum.kernels.block import Block as Loops
@@ -71,7 +72,7 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
     for name, child in made.named_children():
         _replace(child, encoder if name == "encoder" else others)
     made.holds_codes = weights == "int8"
-    return made.eval()
+    return fused(made.eval(), frozen=True)
 
 
 def _replace(module: nn.Module, parts: Parts) -> None:

@@ -25,6 +25,7 @@ from variorum.spec.heads import EmbeddingHead as Pooling
 
 PADDED = 32  # texts at a time, where a model reads no streams
 _FUSED: WeakKeyDictionary[Model, Model] = WeakKeyDictionary()
+_RECIPES: WeakKeyDictionary[Model, tuple[Any, Recipe]] = WeakKeyDictionary()
 
 
 def embed(
@@ -45,7 +46,7 @@ def embed(
         DamagedFile: the directory asks for what is not implemented.
     """
     tokenizer = tokenizer_of(model)
-    recipe = recipe or recipe_for(model)
+    recipe = recipe or _recipe(model)
     before = recipe.before(prompt, model.spec.name)
     unread = 0 if recipe.counts_prompt or not before else _wrapped(tokenizer, before)
     limit = min((n for n in (longest_input(model), tokenizer.model_max_length, recipe.longest) if n), default=None)
@@ -121,6 +122,15 @@ def _padded(model: Model, encodings: Sequence[Any], pooling: Pooling, unread: in
     ))  # fmt: skip
     places = where.q_order
     return EmbeddingHead(pooling)(states, places.masked_fill(places < unread, -1))
+
+
+def _recipe(model: Model) -> Recipe:
+    """As the model's directory or spec says; read once."""
+    origin, found = _RECIPES.get(model, (None, None))
+    if found is None or origin is not model.origin:
+        found = recipe_for(model)
+        _RECIPES[model] = model.origin, found
+    return found
 
 
 def _wrapped(tokenizer: Any, text: str) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from variorum.kernels.compiled import library
+from variorum.kernels.products import address
 
 #: Numbered as in vector.h.
 ACTIVATIONS = ("nothing", "relu", "gelu", "gelu_tanh", "silu", "tanh")
@@ -49,10 +50,6 @@ def _loops(*tensors: Tensor | None) -> ctypes.CDLL | None:
     return library("encode")
 
 
-def _at(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
 def activate(
     kind: str, gate: Tensor, bias: Tensor | None, up: Tensor | None = None, up_bias: Tensor | None = None
 ) -> Tensor:
@@ -62,7 +59,7 @@ def activate(
         return _activate(kind, gate, bias, up, up_bias)
     rows, width = gate.shape
     loops.activate_rows(ctypes.byref(_Activation(
-        _at(gate), _at(bias), _at(up), _at(up_bias), rows, width, ACTIVATIONS.index(kind)
+        address(gate), address(bias), address(up), address(up_bias), rows, width, ACTIVATIONS.index(kind)
     )))  # fmt: skip
     return gate
 
@@ -104,8 +101,8 @@ def join(x: Tensor, y: Tensor | None, bias: Tensor | None, norm: Norm | None, ou
     weight, shift = (None, None) if norm is None else (norm.weight, norm.shift)
     centred, eps, unit = (False, 0.0, 0.0) if norm is None else (norm.centred, norm.eps, norm.unit)
     loops.join_rows(ctypes.byref(_Joint(
-        _at(x), _at(y), _at(bias), _at(weight), _at(shift),
-        _at(out) if norm is None else None, None if norm is None else _at(out), rows, width, centred, eps, unit
+        address(x), address(y), address(bias), address(weight), address(shift),
+        address(out) if norm is None else None, None if norm is None else address(out), rows, width, centred, eps, unit
     )))  # fmt: skip
     return out
 
@@ -170,7 +167,7 @@ def attend(
     q, k, v = projected
     out = q.new_empty(q.shape) if out is None else out
     loops.attend_texts(ctypes.byref(_Attention(
-        _at(q), _at(k), _at(v), _at(out), *map(_at, biases), _at(turn), _at(near), _at(texts.starts),
+        *map(address, (q, k, v, out)), *map(address, biases), address(turn), address(near), address(texts.starts),
         len(texts.lengths), heads.heads, heads.kv_heads, q.shape[1] // heads.heads,
         q.stride(0), k.stride(0), v.stride(0), out.stride(0), 0 if turn is None else turn.shape[-1],
         0 if near is None else near.shape[-1] // 2, -1 if heads.window is None else heads.window, heads.scale,
