@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from tests.tiny_specs import ENCODERS, NAMES, SEQ2SEQ, gap, lm_head, made, tiny, words
-from variorum.attention.cache import Cache
+from variorum.attention.cache import Cache, CachePlan
 from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.face import build as build_face
-from variorum.inference.generate import generate, require_decoder
+from variorum.inference.generate import Keeping, generate, require_decoder
+from variorum.inference.prefix import PrefixCache
 from variorum.model import Model
 
 END, OTHER_END = 49, 48
@@ -244,3 +245,20 @@ def test_a_cache_can_be_continued_by_hand():
         model(ids[:, :5], cache=cache)
         out = model(ids[:, 5:], cache=cache)
     assert gap(out.logits, model(ids).logits[:, 5:]) < 1e-12 and out.cache is cache
+
+
+@pytest.mark.mechanism("K4", "K5", "K6")
+@pytest.mark.parametrize("how", [{}, {"num_beams": 3}, {"prompt_lookup_num_tokens": 3}], ids=str)
+def test_a_text_is_the_same_however_its_keys_are_kept_and_beginnings_are_read_once(how):
+    model = made("llama", "causal_lm")
+    before = words(1, 20, seed=1)[0].tolist()
+    prompts = [[*before, 7], [*before, 9, 11]]
+    plain = [row.ids for row in generate(model, prompts, max_new_tokens=8, **how)]
+    for plan in (CachePlan(kind="paged", page=4), CachePlan(chunk=3)):
+        kept = generate(model, prompts, max_new_tokens=8, keeping=Keeping(plan), **how)
+        assert [row.ids for row in kept] == plain
+    prefixes = PrefixCache(model, limit=10_000_000, piece=8)
+    for known in (0, 1):
+        again = generate(model, prompts[:1], max_new_tokens=8, keeping=Keeping(prefixes=prefixes), **how)
+        assert again[0].ids == plain[0]
+        assert prefixes.reused == 16 * known

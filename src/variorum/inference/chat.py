@@ -7,7 +7,7 @@ from typing import Any
 
 from variorum.errors import UsageError
 from variorum.inference.encode import tokenizer_of
-from variorum.inference.generate import pieces, require_decoder
+from variorum.inference.generate import KEPT, Keeping, pieces, require_decoder
 from variorum.inference.habits import asked
 from variorum.inference.strategy import fields
 from variorum.inference.texts import Request, Text, fulfil
@@ -18,12 +18,16 @@ from variorum.text.chat import Message, chat_ids
 TURN = 256
 
 
-def answer(model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, **options: Any) -> Text:
+def answer(
+    model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, keeping: Keeping = KEPT,
+    **options: Any,
+) -> Text:  # fmt: skip
     """The model's turn after ``messages``; ``prompt`` is the last message.
 
     Args:
         messages: turns in order, each with ``role`` and ``content``.
         allow_special_text: let special tokens spelt out in a message be such; otherwise they are text.
+        keeping: as in :func:`~variorum.inference.generate.generate`; with prefixes, earlier turns are not read again.
         options: fields of a :class:`~variorum.inference.strategy.Strategy` and its parts, as for
             :func:`variorum.inference.texts.write`; what else is named goes to the template, such as ``tools``.
 
@@ -32,15 +36,16 @@ def answer(model: Model, messages: Sequence[Message], *, allow_special_text: boo
         DamagedFile: the template fails.
     """
     request, choice = _request(model, messages, allow_special_text, options)
-    return fulfil(model, [request], asked(model, [request.ids], choice, length=TURN))[0]
+    return fulfil(model, [request], asked(model, [request.ids], choice, length=TURN), keeping)[0]
 
 
 def stream(
-    model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, **options: Any
-) -> Iterator[str]:
+    model: Model, messages: Sequence[Message], *, allow_special_text: bool = False, keeping: Keeping = KEPT,
+    **options: Any,
+) -> Iterator[str]:  # fmt: skip
     """The text of :func:`answer`, piece by piece; see :func:`variorum.inference.texts.stream`."""
     request, choice = _request(model, messages, allow_special_text, options)
-    return pieces(model, request.ids, request.before, asked(model, [request.ids], choice, length=TURN))
+    return pieces(model, request.ids, request.before, asked(model, [request.ids], choice, length=TURN), keeping)
 
 
 def _request(

@@ -14,6 +14,7 @@ from variorum.errors import UsageError
 from variorum.inference.beam import search
 from variorum.inference.encode import longest_input, tokenizer_of
 from variorum.inference.lines import Line, Written, wide
+from variorum.inference.prefix import PrefixCache
 from variorum.inference.speculative import guesser, speculate
 from variorum.inference.spelling import Spelling
 from variorum.inference.strategy import Strategy
@@ -66,10 +67,28 @@ def _require_room(model: Model, prompts: Sequence[Sequence[int]], max_new_tokens
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Keeping:
+    """What is kept between steps (``plan``; ``None``: nothing), and between calls (``prefixes``)."""
+
+    plan: CachePlan | None = PLAN
+    prefixes: PrefixCache | None = None
+
+    def begin(self, model: Model, prompts: Sequence[Sequence[int]], strategy: Strategy) -> Writer:
+        """A writer for prompts."""
+        plan = self.plan
+        if plan is not None and strategy.drafts is not None:
+            plan = dataclasses.replace(plan, undo=max(plan.undo, strategy.drafts.most))
+        return begin(model, prompts, plan, start=strategy.fixed.start, prefixes=self.prefixes)
+
+
+KEPT = Keeping()
+
+
 @torch.no_grad()
 def generate(
     model: Model, prompts: Sequence[Sequence[int]], strategy: Strategy | None = None, *, use_cache: bool = True,
-    **choice: Any,
+    keeping: Keeping = KEPT, **choice: Any,
 ) -> list[Written]:  # fmt: skip
     """The continuation of each prompt; each row as if it were alone.
 
@@ -79,6 +98,7 @@ def generate(
         strategy: what is asked for; nothing is read from the checkpoint.
         use_cache: False recomputes everything each step, with the same result (a model with a memory and no window
             then sees also what is older than its memory).
+        keeping: how the state is kept where it is, and beginnings of texts from earlier calls.
         choice: instead of a strategy, its fields: see :meth:`~variorum.inference.strategy.Strategy.of`.
 
     Returns:
@@ -92,19 +112,21 @@ def generate(
     if not prompts:
         return []
     _require_room(model, prompts, strategy.max_new_tokens)
-    lines, plan = _lines(model, prompts, strategy), PLAN if use_cache else None
+    lines, keeping = _lines(model, prompts, strategy), keeping if use_cache else Keeping(None)
     if strategy.beams.num_beams > 1:
-        return search(begin(model, prompts, plan, start=strategy.fixed.start), lines)
-    for _ in _steps(model, prompts, lines, plan):
+        return search(keeping.begin(model, prompts, strategy), lines)
+    for _ in _steps(model, prompts, lines, keeping):
         pass
     return [line.written() for line in lines]
 
 
-def pieces(model: Model, prompt: Sequence[int], before: Sequence[int], strategy: Strategy) -> Iterator[str]:
+def pieces(
+    model: Model, prompt: Sequence[int], before: Sequence[int], strategy: Strategy, keeping: Keeping = KEPT
+) -> Iterator[str]:
     """The text of one continuation, piece by piece as it becomes certain.
 
     Args:
-        model, prompt, strategy: as in :func:`generate`.
+        model, prompt, strategy, keeping: as in :func:`generate`.
         before: the new text is what these and the new ids give together beyond these alone.
 
     Raises:
@@ -119,7 +141,7 @@ def pieces(model: Model, prompt: Sequence[int], before: Sequence[int], strategy:
     line.spelling = spelling
 
     def told() -> Iterator[str]:
-        for _ in _steps(model, [prompt], [line], PLAN):
+        for _ in _steps(model, [prompt], [line], keeping):
             yield line.take()
         yield spelling.close()
 
@@ -139,20 +161,16 @@ def _lines(model: Model, prompts: Sequence[Sequence[int]], strategy: Strategy) -
     ]
 
 
-def _steps(
-    model: Model, prompts: Sequence[Sequence[int]], lines: Sequence[Line], plan: CachePlan | None
-) -> Iterator[None]:
+def _steps(model: Model, prompts: Sequence[Sequence[int]], lines: Sequence[Line], keeping: Keeping) -> Iterator[None]:
     """Write all lines to their ends; yields whenever tokens were added."""
     strategy = lines[0].strategy
-    chances, start = strategy.sampling.chances(len(lines)), strategy.fixed.start
+    chances = strategy.sampling.chances(len(lines))
     if strategy.drafts is None:
-        yield from follow(begin(model, prompts, plan, start=start), lines, chances)
+        yield from follow(keeping.begin(model, prompts, strategy), lines, chances)
         return
-    if plan is not None:
-        plan = dataclasses.replace(plan, undo=max(plan.undo, strategy.drafts.most))
     for prompt, line, chance in zip(prompts, lines, chances, strict=True):
         helper = guesser(model, prompt, line, chance)
-        yield from speculate(begin(model, [prompt], plan, start=start), line, chance, helper)
+        yield from speculate(keeping.begin(model, [prompt], strategy), line, chance, helper)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from variorum.inference.encode import SPARE, tokenizer_of
-from variorum.inference.generate import generate, pieces, require_decoder
+from variorum.inference.generate import KEPT, Keeping, generate, pieces, require_decoder
 from variorum.inference.habits import asked
 from variorum.inference.lines import Guesses
 from variorum.inference.spelling import spelt
@@ -54,13 +54,16 @@ def requests(model: Model, texts: Sequence[str]) -> list[Request]:
     ]  # fmt: skip
 
 
-def write(model: Model, texts: Sequence[str], *, language: str | None = None, **choice: Any) -> list[Text]:
+def write(
+    model: Model, texts: Sequence[str], *, language: str | None = None, keeping: Keeping = KEPT, **choice: Any
+) -> list[Text]:
     """What the model writes after each text (an encoder-decoder: in answer to it).
 
     Args:
         model: a writer with its tokenizer.
         texts: what to continue, or to answer.
         language: the token of the language to write in, such as "de_DE".
+        keeping: as in :func:`~variorum.inference.generate.generate`.
         choice: fields of a :class:`~variorum.inference.strategy.Strategy` and its parts; what is left out is as the
             checkpoint says, see :func:`variorum.inference.habits.asked`. A text ends before a stop string.
 
@@ -69,14 +72,14 @@ def write(model: Model, texts: Sequence[str], *, language: str | None = None, **
     """
     require_decoder(model)
     wanted = requests(model, texts)
-    return fulfil(model, wanted, asked(model, [one.ids for one in wanted], choice, language=language))
+    return fulfil(model, wanted, asked(model, [one.ids for one in wanted], choice, language=language), keeping)
 
 
-def fulfil(model: Model, wanted: Sequence[Request], strategy: Strategy) -> list[Text]:
+def fulfil(model: Model, wanted: Sequence[Request], strategy: Strategy, keeping: Keeping = KEPT) -> list[Text]:
     """The texts that were asked for."""
     tokenizer, each = tokenizer_of(model), strategy.beams.num_return_sequences
     rows = []
-    for number, one in enumerate(generate(model, [one.ids for one in wanted], strategy)):
+    for number, one in enumerate(generate(model, [one.ids for one in wanted], strategy, keeping=keeping)):
         request = wanted[number // each]
         text = spelt(tokenizer, request.before, one.ids, strategy.stop_strings)
         names = [tokenizer.id_to_token(i) if i < tokenizer.vocab_size else SPARE for i in one.ids]
@@ -86,7 +89,9 @@ def fulfil(model: Model, wanted: Sequence[Request], strategy: Strategy) -> list[
     return rows
 
 
-def stream(model: Model, text: str, *, language: str | None = None, **choice: Any) -> Iterator[str]:
+def stream(
+    model: Model, text: str, *, language: str | None = None, keeping: Keeping = KEPT, **choice: Any
+) -> Iterator[str]:
     """The text that :func:`write` gives, piece by piece: never a part of a character, nor of a stop string.
 
     Raises:
@@ -94,4 +99,4 @@ def stream(model: Model, text: str, *, language: str | None = None, **choice: An
     """
     require_decoder(model)
     [one] = requests(model, [text])
-    return pieces(model, one.ids, one.before, asked(model, [one.ids], choice, language=language))
+    return pieces(model, one.ids, one.before, asked(model, [one.ids], choice, language=language), keeping)
