@@ -53,8 +53,8 @@ class _Attended(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *held, weights = ctx.saved_tensors
-        grads = _backward(grad.reshape(len(weights), -1, grad.shape[-1]), *held, weights, *ctx.rest)
+        rows, keys, values, weights = ctx.saved_tensors
+        grads = _backward(grad.reshape(len(weights), -1, grad.shape[-1]), rows, keys, values, weights, *ctx.rest)
         return (*(one.view(shape) for one, shape in zip(grads, ctx.shapes, strict=True)), None, None)
 
 
@@ -99,10 +99,15 @@ class _Run:
 
     def cut(self, x: Tensor, groups: int = 1) -> Tensor:
         """[KV·groups, total, d] -> [KV·texts, groups·length, d]"""
+        if self.texts == groups == 1:  # most runs, and each step saved here is one for every text and layer
+            return x.narrow(1, self.start, self.length)
         return self._apart(x, groups).transpose(1, 2).reshape(-1, groups * self.length, x.shape[-1])
 
     def put(self, made: Tensor, x: Tensor, groups: int = 1) -> None:
         """The reverse of :meth:`cut`."""
+        if self.texts == groups == 1:
+            x.narrow(1, self.start, self.length).copy_(made)
+            return
         self._apart(x, groups).copy_(made.view(-1, self.texts, groups, self.length, x.shape[-1]).transpose(1, 2))
 
     def _apart(self, x: Tensor, groups: int) -> Tensor:
