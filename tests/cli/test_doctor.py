@@ -22,6 +22,13 @@ def test_it_reports_versions_threads_backends_cache_and_space() -> None:
     assert found["cache", "free space"]["found"].endswith("GiB")
     assert found["cache", "network"]["found"] == "off (HF_HUB_OFFLINE)"
     assert "eager" in found["torch", "attention"]["found"]
+    assert found["kernels", "compiled"]["found"].startswith(("by ", "no, plain torch runs"))
+
+
+def test_it_says_why_plain_torch_runs_in_the_place_of_compiled_loops() -> None:
+    done = variorum("doctor", "--format", "jsonl", env={"VARIORUM_KERNELS": "off"})
+    row = next(row for row in map(json.loads, done.stdout.splitlines()) if row["area"] == "kernels")
+    assert row["found"] == "no, plain torch runs in their place: VARIORUM_KERNELS=off" and done.returncode == 0
 
 
 def test_a_missing_package_is_a_finding_with_its_remedy_and_exit_code_6(

@@ -93,6 +93,17 @@ def _torch() -> Iterator[Finding]:
     yield Finding("torch", "attention", ", ".join(BACKENDS))
 
 
+def _kernels() -> Iterator[Finding]:
+    from variorum.kernels.compiled import built, cache_folder
+
+    found = built("decode")
+    if found.library is not None:
+        yield Finding("kernels", "compiled", f"by {found.why}, kept in {cache_folder()}")
+        return
+    remedy = "install a C compiler (gcc)" if found.why == "no C compiler" else ""
+    yield Finding("kernels", "compiled", f"no, plain torch runs in their place: {found.why}", remedy)
+
+
 def _cache() -> Iterator[Finding]:
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
 
@@ -123,4 +134,4 @@ def _names(backends: dict[str, object]) -> str:
     return ", ".join(name for name, backend in backends.items() if backend.is_available()) or "none"  # type: ignore[attr-defined]
 
 
-PARTS = (_system, _packages, _torch, _cache)
+PARTS = (_system, _packages, _torch, _kernels, _cache)

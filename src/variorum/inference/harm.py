@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from variorum.errors import UsageError
-from variorum.inference.encode import tokenizer_of
+from variorum.inference.encode import longest_input, tokenizer_of
 from variorum.inference.vectors import embed
 from variorum.model import Model
 
-WINDOW = 512  # tokens that are scored together
+WINDOW = 512  # tokens that are scored together, where the model takes as many
 EVERY = 7  # of which masked ones are one in so many
 
 
@@ -50,7 +50,8 @@ def harm(model: Model, other: Model, text: str, *, tokens: int = 2048) -> Harm:
     ids = tokenizer.encode(text).ids[:tokens]
     if len(ids) < 2:
         raise UsageError(f"a text of {len(ids)} tokens measures nothing", remedy="give a longer one")
-    windows = [torch.tensor([ids[at : at + WINDOW]]) for at in range(0, len(ids) - 1, WINDOW)]
+    size = min(WINDOW, longest_input(model) or WINDOW)
+    windows = [torch.tensor([ids[at : at + size]]) for at in range(0, len(ids) - 1, size)]
     if "causal_lm" in model.head_names:
         nats = [_nats(one, windows) for one in (model, other)]
         return Harm("perplexity", math.exp(nats[0]), math.exp(nats[1]), len(ids))
