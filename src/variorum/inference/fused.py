@@ -184,7 +184,7 @@ class FusedBlock(Block):
         """Whatever is no plain linear adds its own bias."""
         if not isinstance(linear, nn.Linear | CodedLinear) or linear._forward_hooks or linear._forward_pre_hooks:
             return linear(x), None
-        rows, width = len(x), len(linear.weight)
+        rows, width = len(x), len(linear.codes.scale) if isinstance(linear, CodedLinear) else linear.out_features
         out = where.remember(("room", name, width), lambda: self.room.take(name, rows, width, x.dtype))
         if isinstance(linear, CodedLinear):
             return linear.times(x, out), linear.bias

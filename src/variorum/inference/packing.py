@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 #: Tokens of a stream: matrix products are at their full rate, and what lies between two of them stays in the cache.
-TOKENS = 1024
+TOKENS = 2048
 
 
 class Encoded(Protocol):

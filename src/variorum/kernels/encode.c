@@ -6,6 +6,8 @@
 
 #include "vector.h"
 
+enum { WORTH = 1 << 15 }; /* numbers that pay for waking a team of threads */
+
 INLINE int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 INLINE vec load_most(const float *p, int64_t n) { return n >= LANES ? load(p) : load_some(p, n); }
@@ -25,7 +27,7 @@ typedef struct {
 } activation;
 
 INLINE void activated(const activation *a, int64_t kind) {
-#pragma omp parallel for
+#pragma omp parallel for if (a->rows * a->width > WORTH)
     for (int64_t row = 0; row < a->rows; row++) {
         float *gate = a->gate + row * a->width;
         const float *up = a->up ? a->up + row * a->width : 0;
@@ -89,7 +91,7 @@ static void normed_row(const joint *j, const float *total, float mean, float *ou
 
 void join_rows(const joint *j) {
     const int64_t width = j->width;
-#pragma omp parallel
+#pragma omp parallel if (j->rows * width > WORTH)
     {
         float *own = malloc((size_t)width * sizeof(float));
 #pragma omp for
@@ -266,8 +268,8 @@ void attend_texts(const attention *a) {
         const int64_t length = a->starts[t + 1] - a->starts[t];
         longest = length > longest ? length : longest;
     }
-    const int64_t wide = up(longest, LANES), broad = up(a->size, LANES);
-#pragma omp parallel
+    const int64_t wide = up(longest, LANES), broad = up(a->size, LANES), tokens = a->starts[a->texts] - a->starts[0];
+#pragma omp parallel if (tokens * a->heads * a->size > WORTH)
     {
         scratch s;
         s.keys = malloc((size_t)(a->size * wide + wide * broad + QUERIES * (a->size + wide + broad)) * sizeof(float));

@@ -31,7 +31,7 @@ class Packed:
         ]
         # A packed tensor of inference mode could not be read outside of it.
         with torch.inference_mode(False), torch.no_grad():
-            self._bias = torch.cat(biases)
+            self._bias = torch.cat([bias.detach() for bias in biases])
             try:
                 self._weight = torch.ops.mkldnn._reorder_linear_weight(
                     torch.cat([one.weight.detach() for one in plain]), FEW
