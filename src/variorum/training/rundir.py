@@ -167,7 +167,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old one or the new one."""
+    """Write a file so that a kill at any moment leaves the old one or the new one; only the holder of the lock may."""
+    for leftover in path.parent.glob(f".{path.name}.*"):  # of a writer that was killed
+        leftover.unlink(missing_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with aside.open("xb") as file:
