@@ -43,5 +43,5 @@ def test_a_writer_in_int8_tells_its_pace(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_what_makes_no_sense_is_refused(bert: Path, refuse: Callable[..., str]) -> None:
     assert "nothing is measured" in refuse("bench", str(bert), "--rounds", "0", code=2)
-    assert "float32 on a CPU" in refuse("bench", str(bert), "--weights", "int8", "--dtype", "bfloat16", code=2)
+    assert "float32" in refuse("bench", str(bert), "--weights", "int8", "--dtype", "bfloat16", code=2)
     assert "no text" in refuse("bench", str(bert), "--text", "", code=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import Column, emit, table
@@ -12,13 +12,12 @@ from variorum.cli.reading import Option
 from variorum.cli.specs import in_bytes
 from variorum.errors import UsageError
 
-Form = Literal["float32", "int8"]
 SHIPPED = 64
 
 
 def command(
     model: str, *, text: Annotated[tuple[str, ...], Option(many=True)] = (), file: Path | None = None,
-    column: str = "text", weights: Form | None = None, new_tokens: int = 32, rounds: int = 3, loading: Loading = PLAIN,
+    column: str = "text", new_tokens: int = 32, rounds: int = 3, loading: Loading = PLAIN,
 ) -> None:  # fmt: skip
     """Time of one text, texts and tokens a second, memory, loading; of a writer its first token and its pace.
 
@@ -29,32 +28,21 @@ def command(
         text: One text, or several.
         file: A .txt with one text a line, or a .csv, .tsv or .jsonl with a column of texts.
         column: The column of a .csv, .tsv or .jsonl that holds the texts.
-        weights: Measure the form prepared for inference on a CPU, its weights held so; the model as loaded if absent.
         new_tokens: A writer continues each text by so many.
         rounds: Passes over all texts.
     """
     if new_tokens < 1 or rounds < 1:
         raise UsageError("nothing is measured in less than one token and one pass", remedy="give 1 or more")
-    if weights is not None and (loading.dtype, loading.device) != ("float32", "cpu"):
-        raise UsageError("the prepared form is float32 on a CPU", where="--weights", remedy="leave out one of them")
     texts = _texts(text, file, column)
     from variorum.cli.loading import load
     from variorum.inference.speed import Effort, speed
 
-    def prepared() -> object:
-        loaded = load(model, loading)
-        if weights is None:
-            return loaded
-        from variorum.inference.prepared import prepare
-
-        return prepare(loaded, weights)
-
-    found = speed(prepared, texts, Effort(rounds=rounds, new_tokens=new_tokens))
+    found = speed(lambda: load(model, loading), texts, Effort(rounds=rounds, new_tokens=new_tokens))
     rows = [dataclasses.asdict(one) for one in found]
     shown = [{**row, "value": _said(float(row["value"]), row["unit"])} for row in rows]
     import torch
 
-    held = loading.dtype if weights is None else f"{weights} weights, prepared"
+    held = loading.dtype if loading.weights is None else f"{loading.weights} weights, prepared"
     count = "1 text" if len(texts) == 1 else f"{len(texts):,} texts"
     note = f"{count}, {held}, on {loading.device} with {torch.get_num_threads()} threads"
     emit(rows, human="\n".join([*table(shown, ["figure", Column("value", "")]), "", note]))
