@@ -198,6 +198,19 @@ def seeds_to_decide(parts: Components, alpha: float, margin: float) -> int | Non
     return None
 
 
+def decide(
+    parts: Components, *, alpha: float, looks: Sequence[int], margin: float = 0.0
+) -> tuple[float, float, Verdict]:
+    """The interval of a gain, and the verdict that follows from where it lies; arguments as for :func:`judge`."""
+    half = parts.half_width(alpha)
+    low, high = parts.mean - half, parts.mean + half
+    if parts.seeds not in looks or parts.seeds < MIN_SEEDS:
+        return low, high, "exploratory"
+    if low > margin:
+        return low, high, "supported"
+    return low, high, "refuted" if high < margin else "undecided"
+
+
 def judge(
     claim: Claim,
     parts: Components,
@@ -214,17 +227,7 @@ def judge(
         looks: seed counts declared in the plan; any other count is exploratory and gets no verdict.
         by_seed: gain per seed, for the drawing.
     """
-    half = parts.half_width(alpha)
-    low, high = parts.mean - half, parts.mean + half
-    verdict: Verdict
-    if parts.seeds not in looks or parts.seeds < MIN_SEEDS:
-        verdict = "exploratory"
-    elif low > claim.margin:
-        verdict = "supported"
-    elif high < claim.margin:
-        verdict = "refuted"
-    else:
-        verdict = "undecided"
+    low, high, verdict = decide(parts, alpha=alpha, looks=looks, margin=claim.margin)
     open_ = verdict in ("undecided", "exploratory")
     return Judgement(
         claim=claim,
