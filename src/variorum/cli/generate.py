@@ -113,6 +113,8 @@ def command(
     from variorum.cli.loading import load
     from variorum.inference.habits import unmet
 
+    if loading.device == "cpu" and loading.weights is None:
+        loading = dataclasses.replace(loading, weights="float32")
     loaded = load(model, loading)
     for clause in unmet(loaded):
         say(f"note: {clause}")
@@ -145,5 +147,6 @@ def _choice(choosing: Choosing, loading: Loading) -> dict[str, Any]:
     if "assistant_model" in said:
         from variorum.cli.loading import load
 
-        said["assistant_model"] = load(said["assistant_model"], loading)
+        # Its state is copied for every guess, which that of a prepared model cannot be.
+        said["assistant_model"] = load(said["assistant_model"], dataclasses.replace(loading, weights=None))
     return said

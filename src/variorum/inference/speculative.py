@@ -70,6 +70,7 @@ class Assistant:
         self.vocab, self.chance, self.model = vocab, chance, model
         self.room = longest_input(model) if model.spec.architecture.encoder is None else None
         self.read = 0
+        self.shared = {id(part): part for part in model.modules()}  # which a copy of the state does not copy
         fits = self.room is None or len(prompt) <= self.room
         self.trunk = begin(model, [prompt], start=line.strategy.fixed.start) if fits else None
 
@@ -88,7 +89,7 @@ class Assistant:
             found.append(Guess(drawn(shares, self.chance), shares))
             if len(found) == count or found[-1].token in line.strategy.end_ids:
                 return found
-            writer = copy.deepcopy(writer, {id(self.model): self.model}) if writer is self.trunk else writer
+            writer = copy.deepcopy(writer, dict(self.shared)) if writer is self.trunk else writer
             self._step(writer, [found[-1].token])
 
     def _scores(self, writer: Writer) -> Tensor:
