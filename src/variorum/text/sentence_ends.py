@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 _END = re.compile(r"""[.!?…]+["'”’)\]]*(?=\s+["'“‘(\[_]*[A-Z0-9])|[。！？]|\n\s*\n""")
-_ABBREVIATIONS = frozenset(
-    ("mr", "mrs", "ms", "dr", "prof", "st", "rev", "hon", "capt", "col", "gen", "lt", "sgt", "jr", "sr", "messrs", "mme",
-     "mlle", "vs", "etc", "al", "fig", "no", "vol", "pp", "cf", "eg", "ie")
-)  # fmt: skip
+_ABBREVIATIONS = frozenset((
+    "mr", "mrs", "ms", "dr", "prof", "st", "rev", "hon", "capt", "col", "gen", "lt", "sgt", "jr", "sr", "messrs", "mme",
+    "mlle", "vs", "etc", "al", "fig", "no", "vol", "pp", "cf", "eg", "ie",
+))  # fmt: skip
 _LAST_WORD = re.compile(r"(\w+)\W*$")
 
 
