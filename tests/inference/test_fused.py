@@ -15,6 +15,7 @@ from variorum.inference.vectors import reading_form
 from variorum.model import Model
 
 READERS = (*ENCODERS, *SEQ2SEQ)
+SEEDS = (0, 1, 2)
 
 
 def states(model: Model) -> Tensor:
@@ -30,13 +31,16 @@ def states(model: Model) -> Tensor:
 @pytest.mark.parametrize("name", READERS)
 @torch.no_grad()
 def test_the_fused_form_is_the_plain_one(name: str) -> None:
-    model = made(name)
-    right, spread = states(model), float(states(model).std())
-    assert float((states(fused(model)) - right).abs().max()) <= 1e-12 * (1 + spread)
-    narrow = model.float()
-    # Of all states: the one that is furthest off is furthest off by chance where scores are as large as T5's.
-    error, own = (float((found - right).square().mean().sqrt()) for found in (states(narrow), states(fused(narrow))))
-    assert own <= narrow_limit(error / spread) * spread
+    plain_errors, errors = [], []
+    for seed in SEEDS:
+        model = made(name, seed=seed)
+        right = states(model)
+        spread = float(right.std())
+        assert float((states(fused(model)) - right).abs().max()) <= 1e-12 * (1 + spread)
+        narrow = model.float()
+        for form, found in ((narrow, plain_errors), (fused(narrow), errors)):
+            found.append(float((states(form) - right).abs().max()) / spread)
+    assert max(errors) <= narrow_limit(max(plain_errors))
 
 
 @pytest.mark.parametrize("name", READERS)
