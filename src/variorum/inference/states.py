@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from variorum.attention.cache import Cache, CachePlan
+from variorum.inference.graphs import replayed
 from variorum.inference.prefix import PrefixCache
 from variorum.model import Model
 
@@ -71,6 +72,7 @@ class Caching:
     def begin(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         self.cache = Cache(self.plan, rows=len(prompts))
         self.cache.bind(self.model.spec.architecture.main, self.model.spec.name, self.device, len(prompts))
+        self.replayed = replayed(self.model, self.cache)
         if self.source is not None or not self.model.packs:
             return self._padded(prompts)
         if self.prefixes is None and self.plan.kind != "paged":
@@ -82,7 +84,8 @@ class Caching:
         return torch.cat(rows)
 
     def read(self, ids: Tensor) -> Tensor:
-        return self._logits(ids)
+        scores = None if self.replayed is None else self.replayed.read(ids)
+        return self._logits(ids) if scores is None else scores
 
     def select(self, rows: Tensor) -> None:
         self.cache.select(rows)

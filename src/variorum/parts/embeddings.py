@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +17,24 @@ from variorum.parts.norms import build_norm
 from variorum.parts.positions import sinusoids
 from variorum.spec import inputs as spec
 from variorum.spec.positions import Learned, Sinusoidal
+
+_BOUND: ContextVar[int | None] = ContextVar("_BOUND", default=None)
+
+
+@contextlib.contextmanager
+def positions_below(bound: int) -> Iterator[None]:
+    """Within, every position is known to be below ``bound``, so that no device is asked for the greatest."""
+    token = _BOUND.set(bound)
+    try:
+        yield
+    finally:
+        _BOUND.reset(token)
+
+
+def _beyond(positions: Tensor) -> int:
+    """A number that all of ``positions`` are below."""
+    known = _BOUND.get()
+    return int(positions.max()) + 1 if known is None else known
 
 
 class TokenInput(nn.Module):
@@ -131,7 +153,7 @@ def _placed(x: Tensor, scheme: Learned | Sinusoidal | None, inputs: nn.Module, p
         return x + inputs.get_submodule("positions")(learned_rows(positions, scheme.offset, scheme.rows))
     if isinstance(scheme, Sinusoidal):
         stored = getattr(inputs, "stored", None)
-        if stored is not None and int(positions.max()) < len(stored):
+        if stored is not None and _beyond(positions) <= len(stored):
             return x + stored[positions.clamp(min=0)].to(x.dtype)
         halves = scheme.layout == "halves"
         return x + sinusoids(positions, x.shape[-1], scheme.base, halves=halves, dtype=x.dtype)
@@ -146,7 +168,7 @@ def learned_rows(positions: Tensor, offset: int, rows: int) -> Tensor:
     """
     # A padded slot stands at -1: the row before the first, which is RoBERTa's for padding, or row 0.
     found = (positions + offset).clamp(min=0)
-    longest = int(found.max()) + 1 if found.numel() else 0
+    longest = max(0, _beyond(positions) + offset) if found.numel() else 0
     if longest > rows:
         raise UsageError(
             f"text of {longest - offset} tokens is longer than the {rows - offset} this model takes",

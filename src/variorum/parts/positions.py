@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from variorum.parts.constants import copied
 from variorum.parts.norms import build_norm
 from variorum.parts.rotary import rotate, tables_of
 from variorum.parts.where import Where
@@ -136,7 +137,10 @@ class Alibi(LayerPositions):
         return where.remember(("alibi", self.spec, self.heads, dtype), lambda: self._made(where, dtype))
 
     def tables(self, where: Where) -> tuple[Tensor, ...]:
-        return (alibi_slopes(self.heads, self.spec.max_bias).to(where.q_positions.device),)
+        heads, steepest, device = self.heads, self.spec.max_bias, where.q_positions.device
+        if device.type == "cpu":
+            return (alibi_slopes(heads, steepest),)
+        return (copied(alibi_slopes, heads, steepest, device=device, dtype=torch.float64),)
 
     def _made(self, where: Where, dtype: torch.dtype) -> Tensor:
         wide = torch.promote_types(dtype, torch.float32)  # half precision cannot count to 2,049

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from variorum.parts.constants import copied
 from variorum.parts.where import Where
 from variorum.spec.positions import (
     DynamicNtkScaling,
@@ -28,6 +29,10 @@ def inverse_frequencies(rotary: Rotary, dims: int) -> tuple[Tensor, float]:
     theta = rotary.scaling.base(rotary.theta, dims) if isinstance(rotary.scaling, NtkScaling) else rotary.theta
     plain = theta ** (-torch.arange(0, dims, 2, dtype=torch.float64, device="cpu") / dims)
     return _scaled(plain, rotary.scaling, rotary.theta, dims)
+
+
+def _inverse(rotary: Rotary, dims: int) -> Tensor:
+    return inverse_frequencies(rotary, dims)[0]
 
 
 def _scaled(plain: Tensor, scaling: RopeScaling | None, theta: float, dims: int) -> tuple[Tensor, float]:
@@ -87,9 +92,10 @@ def rotary_tables(
 
     ``lengths`` [B or 1, T] are needed under dynamic scaling.
     """
-    inverse, factor = inverse_frequencies(rotary, dims)
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
-    inverse = inverse.to(positions.device, wide)
+    inverse, factor = inverse_frequencies(rotary, dims)
+    if positions.device.type != "cpu":
+        inverse = copied(_inverse, rotary, dims, device=positions.device, dtype=wide)
     if isinstance(rotary.scaling, DynamicNtkScaling) and lengths is not None:
         inverse = running_frequencies(rotary, rotary.scaling, dims, lengths.to(wide))[:, None]
     angles = positions[:, None, :, None].to(wide) * inverse

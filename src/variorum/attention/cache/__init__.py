@@ -6,6 +6,7 @@
 * :mod:`~variorum.attention.cache.slots` holds one layer's tensors and does what the places say;
   :mod:`~variorum.attention.cache.numbers` says in which numbers.
 * :mod:`~variorum.attention.cache.state` puts them together for a stack.
+* :mod:`~variorum.attention.cache.fixed` shows the same slots to a step that is recorded and replayed.
 
 An attention sees ``slots.append(k, v)`` alone, and gets every key that its queries may see back.
 """
