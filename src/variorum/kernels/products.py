@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -46,6 +47,34 @@ class Weights:
     def plain(self, x: Tensor) -> Tensor:
         """[..., columns] -> [..., rows]"""
         return F.linear(x, self.dense(), self.bias)
+
+    def many(self, x: Tensor) -> Tensor:
+        """The same for many rows: numbers of int8 weights live no longer than their product, in a room of their own."""
+        room = None if self.scale is None or torch.is_grad_enabled() else ROOM.take(self.weight)
+        if room is None or self.scale is None or x.dtype != room.dtype:
+            return self.plain(x)
+        return F.linear(x, torch.mul(self.weight, self.scale[:, None], out=room), self.bias)
+
+
+class _Room(threading.local):
+    """Memory that is used again: what is given back to the system has to be cleared by it before the next use."""
+
+    most = 8_388_608  # numbers
+
+    def __init__(self) -> None:
+        self._held: Tensor | None = None
+
+    def take(self, like: Tensor) -> Tensor | None:
+        """float32 numbers of the shape of ``like``, unknown; ``None`` for more than are worth keeping."""
+        if like.numel() > self.most or like.device.type != "cpu":
+            return None
+        if self._held is None or self._held.numel() < like.numel():
+            with torch.inference_mode(False):
+                self._held = torch.empty(like.numel())
+        return self._held[: like.numel()].view(like.shape)
+
+
+ROOM = _Room()
 
 
 class _Linear(ctypes.Structure):
@@ -120,8 +149,11 @@ class Projection(_Product):
 
     def __call__(self, x: Tensor) -> Tensor:
         rows = x.numel() // self.columns
-        if self._run is None or rows > MOST or not fits(x):
+        if self._run is None or not fits(x):
             return self.plain(x)
+        if rows > MOST:
+            made = [one.many(x) for one in self.linears]
+            return self.activation(made[0] if len(made) == 1 else torch.cat(made, -1))
         x = x.contiguous()
         out = x.new_empty(*x.shape[:-1], self.width)
         self._run(self.packed, len(self.linears), self.kind, x.data_ptr(), rows, out.data_ptr())
@@ -142,8 +174,11 @@ class Gated(_Product):
 
     def __call__(self, x: Tensor) -> Tensor:
         rows = x.numel() // self.columns
-        if self._run is None or rows > MOST or not fits(x):
+        if self._run is None or not fits(x):
             return self.plain(x)
+        if rows > MOST:
+            gate, up = self.linears
+            return self.activation(gate.many(x)).mul_(up.many(x))
         x = x.contiguous()
         out = x.new_empty(*x.shape[:-1], self.linears[0].weight.shape[0])
         self._run(self.packed, ctypes.byref(self.up), self.kind, x.data_ptr(), rows, out.data_ptr())
