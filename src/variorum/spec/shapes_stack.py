@@ -164,7 +164,7 @@ def _positions(at: str, a: Attention, positions: AttentionPositions | None, scen
             ahead, back = min(ahead, positions.clamp), min(back, positions.clamp)
         both = ahead == back == scene.keys.size - 1
         distances = Axis(f"2·{scene.keys.letters}-1" if both else "distances", back + ahead + 1)
-        yield linear(f"{at}.positions.relative", (distances,), scene.width, inner, module=False)
+        yield linear(f"{at}.positions.relative", (distances,), scene.width, inner)
         lead = (scene.batch, heads, scene.tokens)
         by_distance = linear(f"{at}.by_distance", lead, d, distances, module=False)
         yield by_distance._replace(formula=f"2·({distances.letters})·H·d")
