@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_a_run_says_its_plan_and_leaves_a_model_a_card_and_a_log(texts, tmp_path
     told = json.loads(said.out)
     assert (told["steps"], told["ended"]) == (4, "finished")
     assert told["low"] < told["held_out"] < told["high"]
-    assert "4 steps: 0:0" in said.err and "gpt2: 0.00025, × 6 for the width" in said.err
+    assert re.search(r"4 steps: \d+:\d\d to \d+:\d\d", said.err) and "gpt2: 0.00025, × 6 for the width" in said.err
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 2, 3, 4, 4]
     assert rows[2]["perplexity_low"] < rows[2]["perplexity"] < rows[2]["perplexity_high"]

@@ -51,6 +51,15 @@ def test_a_gate_multiplies_what_it_stands_beside(loops, rows, int8):
     assert close(product(x), product.plain(x))
 
 
+@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+def test_matrices_stored_input_by_output_run_compiled_too(loops, int8):
+    torch.manual_seed(0)
+    turned, x = torch.randn(40, 24).t(), torch.randn(5, 40)
+    product = Projection([quantised(turned) if int8 else Weights(turned)])
+    assert product.compiled and not turned.is_contiguous()
+    assert close(product(x), product.plain(x))
+
+
 def test_a_result_does_not_depend_on_the_rows_beside_it(loops):
     torch.manual_seed(0)
     product, x = Projection([weights(64, 100)]), torch.randn(8, 100)

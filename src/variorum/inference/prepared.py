@@ -101,6 +101,8 @@ class PreparedLinear(nn.Linear):
     """float32, for few rows."""
 
     def ready(self) -> None:
+        if not self.weight.is_contiguous():  # stored input by output
+            self.weight = nn.Parameter(self.weight.detach().contiguous(), self.weight.requires_grad)
         self.product = Projection([weights_of(self)])
 
     def forward(self, x: Tensor) -> Tensor:

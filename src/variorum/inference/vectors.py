@@ -25,7 +25,7 @@ from variorum.spec.heads import EmbeddingHead as Pooling
 
 PADDED = 32  # texts at a time, where a model reads no streams
 _FUSED: WeakKeyDictionary[Model, Model] = WeakKeyDictionary()
-_RECIPES: WeakKeyDictionary[Model, tuple[Any, Recipe]] = WeakKeyDictionary()
+_RECIPES: WeakKeyDictionary[Model, tuple[Any, Any, Recipe]] = WeakKeyDictionary()
 
 
 def embed(
@@ -126,11 +126,10 @@ def _padded(model: Model, encodings: Sequence[Any], pooling: Pooling, unread: in
 
 def _recipe(model: Model) -> Recipe:
     """As the model's directory or spec says; read once."""
-    origin, found = _RECIPES.get(model, (None, None))
-    if found is None or origin is not model.origin:
-        found = recipe_for(model)
-        _RECIPES[model] = model.origin, found
-    return found
+    known, asked = _RECIPES.get(model), getattr(model.origin, "asked", None)
+    if known is None or known[0] is not model.origin or known[1] is not asked:
+        known = _RECIPES[model] = model.origin, asked, recipe_for(model)
+    return known[2]
 
 
 def _wrapped(tokenizer: Any, text: str) -> int:

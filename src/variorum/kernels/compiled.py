@@ -125,9 +125,10 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def _openmp() -> str | None:
-    """The path of the OpenMP runtime that torch runs on."""
+    """The path of the OpenMP runtime that torch runs on; other packages may have loaded their own before."""
     assert torch.get_num_threads()
-    return next(_mapped(("libgomp", "libiomp5", "libomp")), None)
+    found, own = list(_mapped(("libgomp", "libiomp5", "libomp"))), str(Path(torch.__file__).parent)
+    return next((path for path in found if path.startswith(own)), next(iter(found), None))
 
 
 def _mapped(stems: tuple[str, ...]) -> Iterator[str]:

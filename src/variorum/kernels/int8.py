@@ -22,4 +22,4 @@ def quantised(weight: Tensor, scale: Tensor | None = None) -> Weights:
     # A row of zeros has no scale of its own, and any serves.
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     codes = (weight / scale[:, None]).round().clamp(-LARGEST, LARGEST)
-    return Weights(codes.to(torch.int8), None, scale)
+    return Weights(codes.to(torch.int8).contiguous(), None, scale)

@@ -128,7 +128,9 @@ class _Product:
     """A compiled function over fixed weights. ``linears`` keeps what the pointers of ``packed`` point to."""
 
     def __init__(self, name: str, linears: Sequence[Weights], activation: str) -> None:
-        self.linears, self.activation = tuple(linears), ACTIVATIONS[activation]
+        # Matrices stored input by output come as transposed views, which no loop reads.
+        self.linears = tuple(dataclasses.replace(one, weight=one.weight.contiguous()) for one in linears)
+        self.activation = ACTIVATIONS[activation]
         self.columns = self.linears[0].weight.shape[1]
         self.kind = NUMBERS[activation]
         self.packed = (_Linear * len(self.linears))(*map(_described, self.linears))

@@ -103,11 +103,17 @@ def settle(model: Model, wishes: Wishes = NO_WISHES, *, published_width: int | N
     recipe, why = model.recipe, {}
     chosen: dict[str, Any] = {}
 
-    def choose(name: str, wish: object, published: object, usual: object, told: object = None) -> None:
-        """The first of what is wished, published and usual that is there; ``told`` is what was published in words."""
+    def choose(
+        name: str, wish: object, published: object, usual: object, told: object = None, *, part: bool = False
+    ) -> None:
+        """The first of what is wished, published and usual that is there.
+
+        ``told`` is what was published in words; a ``part`` of it, which says nothing without the rest, is told too.
+        """
         known = published is not None
         chosen[name] = wish if wish is not None else published if known else usual
-        why[name] = "as asked" if wish is not None else f"{model.name}: {told or published}" if known else "usual"
+        otherwise = f"usual; {model.name}: {told}" if part else "usual"
+        why[name] = "as asked" if wish is not None else f"{model.name}: {told or published}" if known else otherwise
 
     scale = (published_width or model.architecture.width) / model.architecture.width
     batch = None if recipe.batch is None else min(recipe.batch, BATCH)
@@ -117,7 +123,8 @@ def settle(model: Model, wishes: Wishes = NO_WISHES, *, published_width: int | N
     rate = None if recipe.learning_rate is None else recipe.learning_rate * scale
     choose("rate", wishes.rate, rate, RATE, f"{recipe.learning_rate:g}, × {scale:g} for the width" if rate else None)
     share = min(recipe.warmup / recipe.steps, MOST_WARMUP) if recipe.warmup and recipe.steps else None
-    choose("warmup", wishes.warmup, share, WARMUP, f"{recipe.warmup} of {recipe.steps} steps")
+    warmup = f"{recipe.warmup} of {recipe.steps} steps"
+    choose("warmup", wishes.warmup, share, WARMUP, warmup, part=bool(recipe.warmup or recipe.steps))
     choose("decay", wishes.schedule, recipe.schedule, "linear")
     substitute = "adamw" if recipe.optimiser == "lamb" else recipe.optimiser
     choose("kind", wishes.optimiser, substitute, "adamw", recipe.optimiser)
@@ -129,7 +136,8 @@ def settle(model: Model, wishes: Wishes = NO_WISHES, *, published_width: int | N
     choose("eps", None, recipe.eps, 1e-8)
     chosen["micro"] = min(wishes.micro_batch or chosen["batch"], chosen["batch"])
     early, chosen["early_length"] = _early(model, chosen["length"])
-    choose("early", None, early, 0.0, f"{recipe.early_share} of the steps at {recipe.early_length}")
+    shorter = f"{recipe.early_share} of the steps at {recipe.early_length}"
+    choose("early", None, early, 0.0, shorter, part=bool(recipe.early_share or recipe.early_length))
     return Settled(**chosen, why=why)
 
 
