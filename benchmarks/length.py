@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import resource
 import statistics
 import subprocess
 import sys
@@ -191,7 +190,9 @@ def run(side: str, name: str, length: int) -> Cost:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    from variorum.inference.peak import peak_bytes
+
+    return peak_bytes()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.face import build as build_face
 from variorum.inference.generate import Keeping, generate, require_decoder
+from variorum.inference.peak import peak_bytes
 from variorum.inference.prefix import PrefixCache
 from variorum.model import Model
 
@@ -216,9 +216,9 @@ def _peak(pipe) -> None:
     spec = tiny("llama", {f"{stack}.depth": 2, f"{stack}.input.vocab": 128_000})
     model = build(spec, head="causal_lm")
     generate(model, [[7, 8]], max_new_tokens=1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     generate(model, [[7] * 4096], max_new_tokens=1)
-    pipe.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+    pipe.send(peak_bytes() - before)
 
 
 @pytest.mark.mechanism("G2")

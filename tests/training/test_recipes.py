@@ -13,6 +13,7 @@ from tests.tiny_specs import made, tiny
 from variorum.builder import build
 from variorum.errors import DamagedFile, UsageError
 from variorum.family import find
+from variorum.inference.peak import peak_bytes
 from variorum.objectives.causal import Causal
 from variorum.spec.rules import check
 from variorum.spec.small import SCALES, scaled, worded
@@ -20,7 +21,6 @@ from variorum.training.budget import Budget, budget_of
 from variorum.training.evaluate import held_out
 from variorum.training.loop import Compute, Trainer
 from variorum.training.optimiser import Optimisation
-from variorum.training.prepare import peak_bytes
 from variorum.training.recipes import Wishes, settle
 
 SETTINGS = Optimisation(steps=40, rate=1e-2, warmup=2)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
@@ -16,6 +15,7 @@ import torch
 
 from variorum.errors import UsageError
 from variorum.inference.generate import generate
+from variorum.inference.peak import peak_bytes
 from variorum.model import Model
 
 Unit = Literal["seconds", "texts/s", "tokens/s", "bytes"]
@@ -134,13 +134,3 @@ def _spread(name: str, seconds: Sequence[float]) -> list[Figure]:
         Figure(f"{name}, median", "seconds", statistics.median(ordered)),
         Figure(f"{name}, 95 % within", "seconds", late),
     ]
-
-
-def peak_bytes() -> int:
-    """Resident memory of this process at its height; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -200,7 +200,7 @@ def _facts(model: torch.nn.Module, begun: float, run: _Run) -> dict[str, Any]:
 def _machine() -> dict[str, Any]:
     import torch
 
-    from variorum.inference.speed import peak_bytes
+    from variorum.inference.peak import peak_bytes
 
     return {
         "threads": torch.get_num_threads(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from variorum.checkpoint import manifest
 from variorum.errors import NotFound, OverBudget, UsageError, VariorumError
+from variorum.inference.peak import peak_bytes
 from variorum.spec.model import Model as Spec
 from variorum.spec.rules import check
 from variorum.spec.small import scale_named, scaled, worded
@@ -250,16 +250,6 @@ def check_space(folder: Path, measured: Measured, keep: int) -> int:
             remedy="free space, or choose another --out",
         )  # fmt: skip
     return wanted
-
-
-def peak_bytes() -> int:
-    """Resident memory of this process at its height; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def cores() -> int:

@@ -20,12 +20,12 @@ from typing import Any
 from variorum.checkpoint import manifest
 from variorum.checkpoint import save as save_model
 from variorum.errors import OverBudget, RunFailed
+from variorum.inference.peak import peak_bytes
 from variorum.model import Model
 from variorum.spec.heads import VocabularyHead
 from variorum.training.evaluate import Score
 from variorum.training.loop import MODEL as MAIN
 from variorum.training.loop import StepRecord
-from variorum.training.prepare import peak_bytes
 from variorum.training.progress import Progress
 from variorum.training.records import METRICS, SPEED, Log, Mirror, Viewer, mirror
 from variorum.training.rundir import CHECKPOINTS, DATA, MODEL, Plan, machine
