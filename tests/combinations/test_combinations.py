@@ -209,6 +209,6 @@ def test_illegal_ones_break_every_rule_of_building() -> None:
     specs = [illegal(seed) for seed in range(3 * COUNT)]
     # What is drawn is architectures; objectives are few enough to break by hand.
     specs.append(find("bert").set({"objective.masking.rate": 1.5}))
-    specs.append(find("minilm").set({"objective.teacher.temperature": 0.0}))
+    specs.append(find("distilbert").set({"objective.teacher.temperature": 0.0}))
     broken = {problem.rule for spec in specs for problem in rules.problems(spec, rules.BUILD)}
     assert {rule.id for rule in rules.RULES if rules.BUILD in rule.uses} - broken == set()
