@@ -143,7 +143,7 @@ def _attention(
 def _positions(at: str, a: Attention, positions: AttentionPositions | None, scene: Scene, shared: str | None) -> Rows:
     d, inner, _, heads = _axes(a)
     if isinstance(positions, RelativeBuckets) and shared:
-        yield Named(f"{shared}.table", (ONE, scene.tokens, scene.keys, heads))
+        yield Named(f"{shared}.table", (ONE, scene.tokens, scene.keys, heads), module=False)
         yield Named(shared, (ONE, heads, scene.tokens, scene.keys), written=False)
     if isinstance(positions, Alibi) and shared:
         yield Named(f"{shared}.bias", (ONE, heads, scene.tokens, scene.keys), module=False)
