@@ -14,9 +14,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -96,6 +96,14 @@ def built(name: str) -> Built:
 def library(name: str) -> ctypes.CDLL | None:
     """The loaded library of ``<name>.c``; ``None`` where the plain form has to do."""
     return built(name).library
+
+
+def declared(found: ctypes.CDLL, signatures: Mapping[str, tuple[Any, ...]]) -> ctypes.CDLL:
+    """``found``, told what its functions take; they return nothing."""
+    for name, arguments in signatures.items():
+        function = getattr(found, name)
+        function.argtypes, function.restype = arguments, None
+    return found
 
 
 def cache_folder() -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variorum.kernels.compiled import library
+from variorum.kernels.compiled import declared, library
 from variorum.kernels.int8 import LARGEST, quantised
 from variorum.kernels.products import Weights, address
 
@@ -29,12 +29,7 @@ SIGNATURES = {
 def loops() -> Any:
     """The functions of dense8.c; ``None`` where they are not compiled."""
     found = library("dense8")
-    if found is None:
-        return None
-    for name, arguments in SIGNATURES.items():
-        function = getattr(found, name)
-        function.argtypes, function.restype = arguments, None
-    return found
+    return None if found is None else declared(found, SIGNATURES)
 
 
 @functools.cache

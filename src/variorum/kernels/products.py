@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from variorum.kernels.compiled import library
+from variorum.kernels.compiled import declared, library
 
 MOST = 16  # as in decode.c
 #: Numbered as in vector.h.
@@ -108,10 +108,7 @@ def decode() -> Any:
 
 @functools.cache
 def _told(found: ctypes.CDLL) -> ctypes.CDLL:
-    for name, arguments in SIGNATURES.items():
-        function = getattr(found, name)
-        function.argtypes, function.restype = arguments, None
-    return found
+    return declared(found, SIGNATURES)
 
 
 def address(tensor: Tensor | None) -> int | None:
