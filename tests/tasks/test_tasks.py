@@ -13,9 +13,8 @@ from sklearn.metrics import f1_score
 
 from variorum.errors import NotFound, UsageError
 from variorum.tasks.baseline import fit_and_predict
-from variorum.tasks.classify import by_length, collate, predict, wrap
 from variorum.tasks.labels import LabelSet
-from variorum.tasks.metrics import (
+from variorum.tasks.metrics.classes import (
     accuracy,
     balance,
     confusion,
@@ -24,6 +23,7 @@ from variorum.tasks.metrics import (
     macro_f1,
     per_class_f1,
 )
+from variorum.tasks.rows import by_length, collate, predict, wrap
 
 
 @pytest.mark.case("V055")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from variorum.study.cells import CellResult
 from variorum.study.design import Study
 from variorum.study.statistics import Claim, Components, Judgement, crossed, jackknifed, judge
-from variorum.tasks.metrics import confusion_by_group, leave_one_group_out, macro_f1, per_class_f1
+from variorum.tasks.metrics.classes import confusion_by_group, leave_one_group_out, macro_f1, per_class_f1
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from variorum.study.statistics import FAMILY_ALPHA, Components, corrected_alpha, crossed, decide, jackknifed
-from variorum.tasks.metrics import macro_f1
+from variorum.tasks.metrics.classes import macro_f1
 
 if TYPE_CHECKING:
     import numpy as np

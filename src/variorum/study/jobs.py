@@ -90,8 +90,8 @@ def label_cell(
     """
     from variorum.builder import build
     from variorum.objectives.labels import Labels
-    from variorum.tasks.classify import collate, predict
-    from variorum.tasks.metrics import confusion, macro_f1
+    from variorum.tasks.metrics.classes import confusion, macro_f1
+    from variorum.tasks.rows import collate, predict
     from variorum.training.streams import DataOrder
 
     begun = time.perf_counter()

@@ -74,7 +74,7 @@ def snippets(folder: Path, train: Sequence[Snippet], test: Sequence[Snippet], *,
     def make() -> Arrays:
         import numpy as np
 
-        from variorum.tasks.classify import wrap
+        from variorum.tasks.rows import wrap
 
         tokenizer = _vocabulary([row.text for row in train], vocab, (PAD, FIRST, LAST))
         pad, first, last = (_id(tokenizer, token) for token in (PAD, FIRST, LAST))

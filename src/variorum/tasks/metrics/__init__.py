@@ -1,0 +1,1 @@
+"""How answers are judged: by class, by span, by text, each with an interval."""
