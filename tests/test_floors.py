@@ -16,7 +16,7 @@ FLOORS = (
     ("spec",),
     ("family",),
     ("kernels",),
-    ("text", "parts", "audio", "hub"),
+    ("text", "parts", "audio", "hub", "page"),
     ("attention",),
     ("model",),
     ("builder",),

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.study import fakes
-from variorum.study import charts, report, words
+from variorum.page import charts
+from variorum.study import report, words
 from variorum.study.analysis import Truth, analyse
 from variorum.study.cells import CellStore
 from variorum.study.corpora import Snippet

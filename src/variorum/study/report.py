@@ -6,21 +6,20 @@ forbids everything but its one style sheet.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 import json
 import platform
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from variorum import __version__
-from variorum.study import charts, words
+from variorum.page import charts
+from variorum.page import render as page_of
+from variorum.study import words
 from variorum.study.analysis import Outcome
 from variorum.study.cells import code_digest
 from variorum.study.design import Arm, Reading, Study
@@ -49,15 +48,9 @@ def write(finding: Finding, folder: Path, command: str) -> tuple[Path, Path]:
 
 def render(finding: Finding, command: str) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
-
-    here = resources.files("variorum.study")
-    css = here.joinpath("report.css").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
-    return environment.from_string(here.joinpath("report.html.j2").read_text(encoding="utf-8")).render(
-        css=Markup(css),  # our own file; its hash is what the page's policy allows
-        css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
+    return page_of(
+        "variorum.study",
+        "report.html.j2",
         title=TITLE,
         opening=words.opening(finding.outcomes),
         lead=_lead(finding),
