@@ -46,6 +46,7 @@ def write_directory(
     *,
     max_shard_bytes: int = 5 * 2**30,
     metadata: Mapping[str, str] | None = None,
+    single: str = SINGLE,
 ) -> None:
     """Write safetensors, the other files and a manifest as ``directory``, or leave everything as it was.
 
@@ -55,6 +56,7 @@ def write_directory(
         others: the content of every other file by its name.
         max_shard_bytes: tensors beyond this are spread over ``model-00001-of-0000N.safetensors`` with an index.
         metadata: strings for the header of each file; ``{"format": "pt"}`` if absent.
+        single: what the file of tensors is called where one is enough.
 
     Raises:
         UsageError: the directory holds something else, or another save into it is running.
@@ -66,7 +68,9 @@ def write_directory(
     shards = _shards(tensors, max_shard_bytes)
     headers = {file: _header(part, {"format": "pt"} if metadata is None else metadata) for file, part in shards.items()}
     others = dict(others)
-    if list(shards) != [SINGLE]:
+    if list(shards) == [SINGLE]:
+        shards, headers = {single: shards[SINGLE]}, {single: headers[SINGLE]}
+    else:
         others[INDEX] = _index(shards)
     needed = sum(t.numel() * t.element_size() for t in tensors.values())
     needed += sum(len(content) for content in (*headers.values(), *others.values()))
@@ -87,7 +91,7 @@ def filling(directory: Path, needed: int) -> Iterator[Path]:
         UsageError: another save into it is running. OverBudget: the disk is too small. AccessError: it may not be
             written.
     """
-    with _failures(directory, needed):
+    with failures(directory, needed):
         directory.parent.mkdir(parents=True, exist_ok=True)
         for leftover in directory.parent.glob(f".{directory.name}.tmp-*"):
             _sweep(leftover)
@@ -277,7 +281,7 @@ def _sync(directory: Path) -> None:
 
 
 @contextmanager
-def _failures(directory: Path, needed: int) -> Iterator[None]:
+def failures(directory: Path, needed: int) -> Iterator[None]:
     """What the system says, as one of our kinds with the bytes that matter."""
     try:
         yield
