@@ -156,6 +156,18 @@ def test_a_search_and_guesses_have_their_flags(made: Callable[[str], Path], refu
     assert "only one of them continues" in refuse(*words, "--assistant-model", str(made("t5")), code=2)
 
 
+def test_how_keys_and_values_are_kept_has_its_flags(made: Callable[[str], Path], refuse: Callable[..., str]) -> None:
+    words = ("generate", str(made("llama")), PROMPTS[0], "--max-new-tokens", "8", "--format", "json")
+    plain = json.loads(run(*words).stdout)
+    for flags in (("--cache", "whole"), ("--cache", "paged", "--prompt-chunk", "2")):
+        assert json.loads(run(*words, *flags).stdout)["ids"] == plain["ids"]
+    narrow = json.loads(run(*words, "--cache-numbers", "int8").stdout)
+    assert narrow["log_probabilities"] != plain["log_probabilities"]
+    assert abs(narrow["log_probabilities"][0] - plain["log_probabilities"][0]) < 0.05
+    assert "window" in refuse(*words, "--cache", "ring", code=2)
+    assert "chunk of a cache is at least 1" in refuse(*words, "--prompt-chunk", "0", code=2)
+
+
 def test_the_checkpoints_own_wishes_are_heeded_or_named(made: Callable[[str], Path], tmp_path: Path) -> None:
     for file in made("gpt2").iterdir():
         if "manifest" not in file.name:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import chosen, emit, pour, say
 from variorum.cli.reading import Option
 from variorum.errors import UsageError
+
+if TYPE_CHECKING:
+    from variorum.inference.generate import Keeping
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,9 +91,27 @@ class Talk:
 NO_TALK = Talk()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Caching:
+    """How keys and values are kept; the text is the same, but for rounding, and with int8 nearly.
+
+    Args:
+        cache: All tokens, a ring of the last ones where a layer has a window, or pages; auto takes rings where it can.
+        cache_numbers: As the model computes them, or as int8, which takes a quarter of the memory.
+        prompt_chunk: Tokens of the prompt that are read at a time.
+    """
+
+    cache: Literal["auto", "whole", "ring", "paged"] = "auto"
+    cache_numbers: Literal["model", "int8"] = "model"
+    prompt_chunk: int = 2048
+
+
+CACHING = Caching()
+
+
 def command(
     model: str, text: str, *, language: str | None = None, stream: bool = False, talk: Talk = NO_TALK,
-    choosing: Choosing = NOTHING_SAID, loading: Loading = PLAIN,
+    choosing: Choosing = NOTHING_SAID, caching: Caching = CACHING, loading: Loading = PLAIN,
 ) -> None:  # fmt: skip
     """Continue a text over a cache, as the checkpoint says or the likeliest token each time, unless told otherwise.
 
@@ -118,7 +139,7 @@ def command(
     loaded = load(model, loading)
     for clause in unmet(loaded):
         say(f"note: {clause}")
-    choice = _choice(choosing, loading)
+    choice = _choice(choosing, loading) | {"keeping": _keeping(caching)}
     turns = ([("system", talk.system)] if talk.system is not None else []) + [("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns]
     talks = talk.chat or talk.system is not None
@@ -136,6 +157,14 @@ def command(
 
         written = write(loaded, [text], **choice)
     emit(written[0] if len(written) == 1 else written, human="\n".join(begun + one.text for one in written))
+
+
+def _keeping(caching: Caching) -> Keeping:
+    from variorum.inference.generate import Keeping
+    from variorum.spec.cache import CachePlan
+
+    plan = CachePlan(kind=caching.cache, numbers=caching.cache_numbers, chunk=caching.prompt_chunk)
+    return Keeping(plan)
 
 
 def _choice(choosing: Choosing, loading: Loading) -> dict[str, Any]:

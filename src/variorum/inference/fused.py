@@ -20,7 +20,7 @@ from variorum.attention.global_local import GlobalLocalAttention
 from variorum.attention.stack import Stack
 from variorum.inference.int8 import CodedLinear
 from variorum.kernels import encode as kernels
-from variorum.kernels.packed import FEW, Packed
+from variorum.kernels import encode_block
 from variorum.model import Model
 from variorum.parts import norms
 from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
@@ -39,8 +39,8 @@ Pending = tuple[Tensor, Tensor | None]  # a sublayer's output [tokens, D], and t
 def fused(model: Model, *, frozen: bool = False) -> Model:
     """``model`` with an encoder that reads fast; itself where it has none, or has one already.
 
-    Parameters and all other modules are shared. ``frozen`` weights never change again, so that they may also be held in
-    the order in which a processor multiplies a few rows soonest.
+    Parameters and all other modules are shared. ``frozen`` weights never change again, so that they may also be held as
+    a block in one call wants them, which is soonest for a few rows.
     """
     if not isinstance(getattr(model, "encoder", None), Stack) or isinstance(model.encoder.layers[0], FusedBlock):
         return model
@@ -94,7 +94,7 @@ class FusedBlock(Block):
 
     plain: Block
     room: Room
-    packed: dict[tuple[str, ...], Packed] | None
+    whole: encode_block.Block | None
 
     @classmethod
     def of(cls, block: nn.Module, room: Room, *, frozen: bool) -> FusedBlock:
@@ -102,13 +102,17 @@ class FusedBlock(Block):
         made = _shallow(block)
         made.__class__ = cls
         assert isinstance(made, FusedBlock)
-        made.__dict__ |= {"plain": block, "room": room, "packed": {} if frozen else None}
+        made.__dict__ |= {"plain": block, "room": room, "whole": _whole(made) if frozen else None}
         return made
 
     def forward(self, x: Tensor, new: Where, where: Where, trace: Trace, **given: Any) -> Tensor:
         if not self._reads(x, where, trace, given):
             return self.plain(x, new, where, trace, **given)
         stream = x[0]
+        if self.whole is not None and len(stream) <= encode_block.FEW:
+            found = _placement(self.attention, where)
+            if found is not None:
+                return self.whole.run(stream.contiguous(), _texts(stream, where), found)[None]
         for sublayer, around, last in (
             (self._attended, self.attention_norms, False), (self._fed, self.feedforward_norms, True)
         ):  # fmt: skip
@@ -145,43 +149,31 @@ class FusedBlock(Block):
 
     def _attended(self, read: Tensor, where: Where, trace: Trace) -> Pending:
         attention: Any = self.attention
-        plain = isinstance(attention, Attention) and _is_plain(attention) and not self.mask.causal
-        found = _placement(attention, where) if plain else None
+        found = _placement(attention, where) if _is_plain(self) else None
         if found is None:
             return attention(read[None], read[None], where, where, self.mask)[0][0], None
-        spec = attention.spec
-        heads = kernels.Heads(spec.heads, spec.kv_heads, spec.score_scale, _window(self.mask.window))
-        texts = where.remember("texts", lambda: kernels.Texts(where.lengths or (len(read),)))
-        (q, q_bias), (k, k_bias), (v, v_bias) = self._products(attention, ("query", "key", "value"), read, where)
-        mixed = kernels.attend(
-            (q, k, v), (q_bias, k_bias, v_bias), heads, texts, found, self._room(where, "mixed", q)
-        )  # fmt: skip
-        return self._products(attention, ("out",), mixed, where)[0]
+        heads, texts = _heads(self), _texts(read, where)
+        projected = [self._product(attention, name, read, where) for name in ("query", "key", "value")]
+        (q, k, v), biases = zip(*projected, strict=True)
+        mixed = kernels.attend((q, k, v), biases, heads, texts, found, self._room(where, "mixed", q))
+        return self._product(attention, "out", mixed, where)
 
     def _fed(self, read: Tensor, where: Where, trace: Trace) -> Pending:
         part = self.feedforward
         kind = KINDS.get(part.activation) if isinstance(part, MLP | GatedMLP) else None
         if kind is None or not isinstance(part, MLP | GatedMLP):
             return part(read[None], trace)[0], None
-        [inner] = self._products(part, ("up",), read, where)
+        inner = self._product(part, "up", read, where)
         if isinstance(part, GatedMLP):
-            [gate] = self._products(part, ("gate",), read, where)
+            gate = self._product(part, "gate", read, where)
             activated = kernels.activate(kind, *gate, *inner)
         else:
             activated = kernels.activate(kind, *inner)
-        return self._products(part, ("down",), activated, where)[0]
+        return self._product(part, "down", activated, where)
 
-    def _products(self, part: nn.Module, names: tuple[str, ...], x: Tensor, where: Where) -> list[Pending]:
-        """x · Wᵀ by each of the linears of ``part`` that read it, and the bias that is still to be added."""
-        if self.packed is not None and len(x) <= FEW:
-            if names not in self.packed:
-                self.packed[names] = Packed([part.get_submodule(name) for name in names])
-            if self.packed[names].works:
-                return [(made, None) for made in self.packed[names](x)]
-        return [self._product(part.get_submodule(name), x, where, name) for name in names]
-
-    def _product(self, linear: nn.Module, x: Tensor, where: Where, name: str) -> Pending:
-        """Whatever is no plain linear adds its own bias."""
+    def _product(self, part: nn.Module, name: str, x: Tensor, where: Where) -> Pending:
+        """x · Wᵀ by a linear of ``part``, and the bias that is still to be added; what is no plain linear adds it."""
+        linear = part.get_submodule(name)
         if not isinstance(linear, nn.Linear | CodedLinear) or linear._forward_hooks or linear._forward_pre_hooks:
             return linear(x), None
         rows, width = len(x), len(linear.codes.scale) if isinstance(linear, CodedLinear) else linear.out_features
@@ -201,15 +193,50 @@ def _norm(module: nn.Module) -> kernels.Norm | None:
     return None
 
 
-def _window(window: int | None) -> int | None:
-    """How far away a bidirectional window shows keys."""
-    return window // 2 if window else None
+def _texts(stream: Tensor, where: Where) -> kernels.Texts:
+    return where.remember("texts", lambda: kernels.Texts(where.lengths or (len(stream),)))
 
 
-def _is_plain(attention: Attention) -> bool:
-    """Whether the loop computes all that this attention does."""
+def _heads(block: Block) -> kernels.Heads:
+    spec, window = block.attention.spec, block.mask.window
+    # A bidirectional window shows as many keys on either side.
+    return kernels.Heads(spec.heads, spec.kv_heads, spec.score_scale, window // 2 if window else None)
+
+
+def _whole(block: Block) -> encode_block.Block | None:
+    """``block`` in one call; ``None`` where one of its parts has no such form."""
+    attention, feeds = block.attention, block.feedforward
+    if not _is_plain(block) or not isinstance(feeds, MLP | GatedMLP) or feeds.activation not in KINDS:
+        return None
+    sides = (("attends", block.attention_norms), ("feeds", block.feedforward_norms))
+    norms = {f"{side}_{place}": _norm(norm) for side, around in sides for place, norm in around.items()}
+    inner = (feeds.gate, feeds.up) if isinstance(feeds, GatedMLP) else (None, feeds.up)
+    linears = (attention.query, attention.key, attention.value, attention.out, *inner, feeds.down)
+    if not all(one is None or _is_linear(one) for one in linears) or None in norms.values():
+        return None
+    gate, up, down = (None if one is None else encode_block.Product([one]) for one in (*inner, feeds.down))
+    assert up is not None and down is not None
+    return encode_block.Block(
+        heads=_heads(block), project=encode_block.Product([attention.query, attention.key, attention.value]),
+        out=encode_block.Product([attention.out]), gate=gate, up=up, down=down, activation=KINDS[feeds.activation],
+        norms={place: norm for place, norm in norms.items() if norm is not None},
+        keeps_normed=block.layout.residual == "normed",
+    )  # fmt: skip
+
+
+def _is_linear(linear: nn.Module) -> bool:
+    if not isinstance(linear, nn.Linear) or linear._forward_hooks or linear._forward_pre_hooks:
+        return False
+    return linear.weight.dtype == torch.float32 and linear.weight.device.type == "cpu"
+
+
+def _is_plain(block: Block) -> bool:
+    """Whether the loop computes all that this block's attention does."""
+    attention: Any = block.attention
     return (
-        not isinstance(attention, GlobalLocalAttention)
+        isinstance(attention, Attention)
+        and not block.mask.causal
+        and not isinstance(attention, GlobalLocalAttention)
         and isinstance(attention.query_norm, nn.Identity)
         and isinstance(attention.key_norm, nn.Identity)
         and attention.spec.softcap is None

@@ -1,6 +1,7 @@
-/* What an encoder does between its matrix products, over a stream of texts laid end to end: one pass of memory each.
+/* What an encoder does between its matrix products, over a stream of texts laid end to end: one pass of memory each. And
+ * all of a block for a few rows, where waking threads and calling from Python would take longer than the work.
  *
- * Everything is row-major and float32. The plain forms are in encode.py.
+ * Everything is row-major and float32. The plain forms are in encode.py and encode_block.py.
  */
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ typedef struct {
 } activation;
 
 INLINE void activated(const activation *a, int64_t kind) {
-#pragma omp parallel for if (a->rows * a->width > WORTH)
+#pragma omp for
     for (int64_t row = 0; row < a->rows; row++) {
         float *gate = a->gate + row * a->width;
         const float *up = a->up ? a->up + row * a->width : 0;
@@ -46,7 +47,8 @@ INLINE void activated(const activation *a, int64_t kind) {
     }
 }
 
-void activate_rows(const activation *a) {
+/* The rows that fall to this thread of the team. */
+static void activate_share(const activation *a) {
     switch (a->kind) { /* a constant for each loop */
     case RELU: activated(a, RELU); break;
     case GELU: activated(a, GELU); break;
@@ -55,6 +57,11 @@ void activate_rows(const activation *a) {
     case TANH: activated(a, TANH); break;
     default: activated(a, NOTHING);
     }
+}
+
+void activate_rows(const activation *a) {
+#pragma omp parallel if (a->rows * a->width > WORTH)
+    activate_share(a);
 }
 
 /* ---- residual and norm ---- */
@@ -89,28 +96,29 @@ static void normed_row(const joint *j, const float *total, float mean, float *ou
     }
 }
 
-void join_rows(const joint *j) {
+/* The rows that fall to this thread of the team. */
+static void join_share(const joint *j) {
     const int64_t width = j->width;
-#pragma omp parallel if (j->rows * width > WORTH)
-    {
-        float *own = malloc((size_t)width * sizeof(float));
 #pragma omp for
-        for (int64_t row = 0; row < j->rows; row++) {
-            const float *x = j->x + row * width, *y = j->y ? j->y + row * width : 0;
-            float *total = j->total ? j->total + row * width : own;
-            vec sums = {};
-            for (int64_t i = 0; i < width; i += LANES) {
-                const int64_t left = width - i;
-                vec t = load_most(x + i, left);
-                if (y) t += load_most(y + i, left);
-                if (j->bias) t += load_most(j->bias + i, left);
-                store_most(total + i, t, left);
-                sums += t;
-            }
-            if (j->normed) normed_row(j, total, j->centred ? sum(sums) / (float)width : 0.0f, j->normed + row * width);
+    for (int64_t row = 0; row < j->rows; row++) {
+        const float *x = j->x + row * width, *y = j->y ? j->y + row * width : 0;
+        float *normed = j->normed ? j->normed + row * width : 0, *total = j->total ? j->total + row * width : normed;
+        vec sums = {};
+        for (int64_t i = 0; i < width; i += LANES) {
+            const int64_t left = width - i;
+            vec t = load_most(x + i, left);
+            if (y) t += load_most(y + i, left);
+            if (j->bias) t += load_most(j->bias + i, left);
+            store_most(total + i, t, left);
+            sums += t;
         }
-        free(own);
+        if (normed) normed_row(j, total, j->centred ? sum(sums) / (float)width : 0.0f, normed);
     }
+}
+
+void join_rows(const joint *j) {
+#pragma omp parallel if (j->rows * j->width > WORTH)
+    join_share(j);
 }
 
 /* ---- attention ---- */
@@ -262,23 +270,150 @@ static void one_head(const attention *a, int64_t text, int64_t head, scratch s) 
     }
 }
 
-void attend_texts(const attention *a) {
+/* The heads that fall to this thread of the team. */
+static void attend_share(const attention *a) {
     int64_t longest = 0;
     for (int64_t t = 0; t < a->texts; t++) {
         const int64_t length = a->starts[t + 1] - a->starts[t];
         longest = length > longest ? length : longest;
     }
-    const int64_t wide = up(longest, LANES), broad = up(a->size, LANES), tokens = a->starts[a->texts] - a->starts[0];
-#pragma omp parallel if (tokens * a->heads * a->size > WORTH)
-    {
-        scratch s;
-        s.keys = malloc((size_t)(a->size * wide + wide * broad + QUERIES * (a->size + wide + broad)) * sizeof(float));
-        s.values = s.keys + a->size * wide;
-        s.queries = s.values + wide * broad;
-        s.scores = s.queries + QUERIES * a->size;
-        s.mixed = s.scores + QUERIES * wide;
+    const int64_t wide = up(longest, LANES), broad = up(a->size, LANES);
+    scratch s;
+    s.keys = malloc((size_t)(a->size * wide + wide * broad + QUERIES * (a->size + wide + broad)) * sizeof(float));
+    s.values = s.keys + a->size * wide;
+    s.queries = s.values + wide * broad;
+    s.scores = s.queries + QUERIES * a->size;
+    s.mixed = s.scores + QUERIES * wide;
 #pragma omp for schedule(dynamic)
-        for (int64_t task = 0; task < a->texts * a->heads; task++) one_head(a, task / a->heads, task % a->heads, s);
-        free(s.keys);
+    for (int64_t task = 0; task < a->texts * a->heads; task++) one_head(a, task / a->heads, task % a->heads, s);
+    free(s.keys);
+}
+
+void attend_texts(const attention *a) {
+    const int64_t tokens = a->starts[a->texts] - a->starts[0];
+#pragma omp parallel if (tokens * a->heads * a->size > WORTH)
+    attend_share(a);
+}
+
+/* ---- a whole block ---- */
+
+enum { ROWS = LANES == 16 ? 12 : 6, PANEL = 2 * LANES }; /* rows and columns whose sums registers hold */
+
+/* x · Wᵀ + bias. Columns of Wᵀ stand in panels of PANEL, [in, PANEL] each, the last one filled up with zeros. */
+typedef struct {
+    const float *panels, *bias;
+    int64_t in, out;
+} linear;
+
+/* weight absent: no norm. */
+typedef struct {
+    const float *weight, *shift;
+    int64_t centred;
+    float eps, unit;
+} norm;
+
+typedef struct {
+    linear project, out, gate, up, down; /* query, key and value are one; without panels there is no gate */
+    norm attends_before, attends_after, attends_join, feeds_before, feeds_after, feeds_join;
+    int64_t width, heads, kv_heads, size, window, kind, keeps_normed;
+    float scale;
+} block;
+
+/* `room` has place for rows · (project.out + heads · size + 3 · width + 2 · up.out) numbers. */
+typedef struct {
+    const float *x;
+    float *out, *room;
+    const int64_t *starts;
+    const float *turn, *near;
+    int64_t texts, pairs, reach;
+} passage;
+
+int64_t panel(void) { return PANEL; }
+
+/* `height` rows by one panel, of which `columns` columns count. */
+INLINE void strip(
+    const linear *w, const float *panel, const float *bias, const float *x, float *y, int64_t columns, int height
+) {
+    vec sums[ROWS][2];
+    for (int c = 0; c < 2; c++) {
+        const int64_t left = columns - c * LANES;
+        const vec start = bias && left > 0 ? load_most(bias + c * LANES, left) : all(0.0f);
+        for (int i = 0; i < height; i++) sums[i][c] = start;
+    }
+    for (int64_t d = 0; d < w->in; d++) {
+        const vec one = load(panel + d * PANEL), other = load(panel + d * PANEL + LANES);
+        for (int i = 0; i < height; i++) {
+            const vec factor = all(x[i * w->in + d]);
+            sums[i][0] += factor * one;
+            sums[i][1] += factor * other;
+        }
+    }
+    for (int c = 0; c < 2 && c * LANES < columns; c++)
+        for (int i = 0; i < height; i++) store_most(y + i * w->out + c * LANES, sums[i][c], columns - c * LANES);
+}
+
+/* The panels that fall to this thread of the team. Rows are cut into strips of about one height. */
+static void times_share(const linear *w, const float *x, float *y, int64_t rows) {
+    const int64_t strips = (rows + ROWS - 1) / ROWS;
+#pragma omp for schedule(static)
+    for (int64_t first = 0; first < w->out; first += PANEL) {
+        const float *panel = w->panels + first * w->in, *bias = w->bias ? w->bias + first : 0;
+        for (int64_t s = 0; s < strips; s++) {
+            const int64_t begin = rows * s / strips, height = rows * (s + 1) / strips - begin;
+            const float *from = x + begin * w->in;
+            float *to = y + begin * w->out + first;
+#define STRIP(n) case n: strip(w, panel, bias, from, to, w->out - first, n); break;
+            switch (height) {
+            STRIP(1) STRIP(2) STRIP(3) STRIP(4) STRIP(5) STRIP(6)
+#if LANES == 16
+            STRIP(7) STRIP(8) STRIP(9) STRIP(10) STRIP(11) STRIP(12)
+#endif
+            }
+#undef STRIP
+        }
+    }
+}
+
+/* norm(x + y) */
+static void add_share(const float *x, const float *y, const norm *n, float *out, int64_t rows, int64_t width) {
+    const joint j = {
+        .x = x, .y = y, .weight = n->weight, .shift = n->shift, .total = n->weight ? 0 : out,
+        .normed = n->weight ? out : 0, .rows = rows, .width = width, .centred = n->centred, .eps = n->eps,
+        .unit = n->unit,
+    };
+    join_share(&j);
+}
+
+void read_block(const block *b, const passage *p) {
+    const int64_t rows = p->starts[p->texts] - p->starts[0], width = b->width, inner = b->heads * b->size;
+    float *every = p->room, *mixed = every + rows * b->project.out, *made = mixed + rows * inner;
+    float *read = made + rows * width, *stream = read + rows * width, *fed = stream + rows * width;
+    float *gate = b->gate.panels ? fed + rows * b->up.out : 0;
+    const activation f = {
+        .gate = gate ? gate : fed, .up = gate ? fed : 0, .rows = rows, .width = b->up.out, .kind = b->kind,
+    };
+    const attention a = {
+        .q = every, .k = every + inner, .v = every + inner + b->kv_heads * b->size, .out = mixed, .turn = p->turn,
+        .near = p->near, .starts = p->starts, .texts = p->texts, .heads = b->heads, .kv_heads = b->kv_heads,
+        .size = b->size, .q_stride = b->project.out, .k_stride = b->project.out, .v_stride = b->project.out,
+        .out_stride = inner, .pairs = p->pairs, .reach = p->reach, .window = b->window, .scale = b->scale,
+    };
+#pragma omp parallel if (rows * width > WORTH / 32)
+    {
+        const float *x = p->x;
+        if (b->attends_before.weight) add_share(x, 0, &b->attends_before, read, rows, width), x = read;
+        times_share(&b->project, x, every, rows);
+        attend_share(&a);
+        times_share(&b->out, mixed, made, rows);
+        if (b->attends_after.weight) add_share(made, 0, &b->attends_after, made, rows, width);
+        add_share(b->keeps_normed ? x : p->x, made, &b->attends_join, stream, rows, width);
+        x = stream;
+        if (b->feeds_before.weight) add_share(x, 0, &b->feeds_before, read, rows, width), x = read;
+        if (gate) times_share(&b->gate, x, gate, rows);
+        times_share(&b->up, x, fed, rows);
+        activate_share(&f);
+        times_share(&b->down, f.gate, made, rows);
+        if (b->feeds_after.weight) add_share(made, 0, &b->feeds_after, made, rows, width);
+        add_share(b->keeps_normed ? x : stream, made, &b->feeds_join, p->out, rows, width);
     }
 }

@@ -23,18 +23,18 @@ ACTIVATIONS = ("nothing", "relu", "gelu", "gelu_tanh", "silu", "tanh")
 _Pointer, _Int, _Float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
-def _structure(name: str, **fields: str) -> type[ctypes.Structure]:
+def structure(name: str, **fields: str) -> type[ctypes.Structure]:
     """A C structure: kinds of fields and their names, in order."""
     kinds = {"pointers": _Pointer, "ints": _Int, "floats": _Float}
     listed = [(field, kinds[kind]) for kind, names in fields.items() for field in names.split()]
     return type(name, (ctypes.Structure,), {"_fields_": listed})
 
 
-_Activation = _structure("_Activation", pointers="gate gate_bias up up_bias", ints="rows width kind")
-_Joint = _structure(
+_Activation = structure("_Activation", pointers="gate gate_bias up up_bias", ints="rows width kind")
+_Joint = structure(
     "_Joint", pointers="x y bias weight shift total normed", ints="rows width centred", floats="eps unit"
 )
-_Attention = _structure(
+_Attention = structure(
     "_Attention",
     pointers="q k v out q_bias k_bias v_bias turn near starts",
     ints="texts heads kv_heads size q_stride k_stride v_stride out_stride pairs reach window",
