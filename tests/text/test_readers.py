@@ -34,7 +34,7 @@ def test_a_spreadsheet_s_export_reads_exactly_and_bad_rows_are_named(tmp_path: P
     assert [row.line for row in table.rows] == [2, 3, 4]
     assert table.bad == [
         BadRow(line=6, reason="empty text"),
-        BadRow(line=7, reason="1 cells for 2 columns"),
+        BadRow(line=7, reason="1 cell for 2 columns"),
     ]
     assert table.total == 5
     assert table.column("label") == ["pos", "neg", "pos"]
