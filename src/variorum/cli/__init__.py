@@ -61,6 +61,8 @@ _TABLE = (
     Verb("tokenizer", "Learn a vocabulary, or say what a tokenizer is made of.", MODELS),
     Verb("fill-mask", "The likeliest words for each [MASK] in a text.", MODELS),
     Verb("embed", "A vector for each text.", MODELS),
+    Verb("search", "The texts of a file that are nearest in meaning to a query.", MODELS),
+    Verb("score", "How likely texts are to a model: perplexity, bits per byte.", MODELS),
     Verb("generate", "Continue a text.", MODELS),
     Verb("transcribe", "What is said in a recording.", MODELS),
     Verb("attention", "Who attends to whom: maps of a text in a model.", MODELS),

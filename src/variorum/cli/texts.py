@@ -18,7 +18,7 @@ def texts_of(given: tuple[str, ...], file: Path | None, column: str) -> list[str
         raise UsageError("both --text and --file are given", remedy="give one of them")
     if given:
         return list(given)
-    found = _from_stdin() if file is None else _from_file(file, column)
+    found = _from_stdin() if file is None else [text for _, text in numbered(file, column)]
     if not found:
         raise UsageError(
             "there is no text", where=str(file or ""), remedy="give --text, --file, or a text a line on stdin"
@@ -40,12 +40,17 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _from_file(file: Path, column: str) -> list[str]:
+def numbered(file: Path, column: str) -> list[tuple[int, str]]:
+    """The texts of a file, a line each or a column's, with the lines where they begin.
+
+    Raises:
+        NotFound, DamagedFile: the file is absent, or has a row that is no row.
+    """
     from variorum.errors import DamagedFile
     from variorum.text.readers import read_table, read_text
 
     if not {".csv", ".tsv", ".jsonl"} & set(file.suffixes):
-        return _lines(read_text(file))
+        return list(enumerate(_lines(read_text(file)), 1))
     table = read_table(file, required=[column])
     if table.bad:
         # Rows of the result must stand for rows of the file, so none may be left out.
@@ -55,4 +60,4 @@ def _from_file(file: Path, column: str) -> list[str]:
             where=f"{file}, line {first.line}",
             remedy="mend them",
         )
-    return table.column(column)
+    return [(row.line, row.cells[column]) for row in table.rows]

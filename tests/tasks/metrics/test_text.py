@@ -75,7 +75,7 @@ def test_scores_are_sacrebleus():
 
 
 def test_rouge_l_by_hand():
-    # Lin 2004, section 3: "police the gunman" is common to the first pair, "the gunman" or "police killed" to the second.
+    # Lin 2004, section 3: common are "police the gunman", then "the gunman" or "police killed".
     assert rouge_l(["police ended the gunman"], ["police killed the gunman"]) == pytest.approx(100 * 3 / 4)
     assert rouge_l(["the gunman police killed"], ["police killed the gunman"]) == pytest.approx(100 * 2 / 4)
     # Two words of a text of two and a reference of six: recall 1/3, precision 1, F1 1/2.
