@@ -55,6 +55,52 @@ def test_samples_of_every_width_are_the_same_sound(tmp_path: Path, width: int) -
     assert float((found - torch.tensor(tone(800))).abs().max()) <= 2.0 ** (2 - 8 * width) + 1e-7
 
 
+def headed(kind: int, width: int, data: bytes, channels: int = 1, rate: int = 16_000, size: int | None = None) -> bytes:
+    """A WAV file by hand, with a chunk of something else before the samples."""
+    form = struct.pack("<HHIIHH", kind, channels, rate, rate * channels * width, channels * width, 8 * width)
+    if kind == audio.EXTENSIBLE:
+        form += struct.pack("<HHIH14s", 22, 8 * width, 0, audio.INTEGERS, b"\0" * 14)
+    form = b"fmt " + struct.pack("<I", len(form)) + form
+    other = b"LIST" + struct.pack("<I", 3) + b"odd\0"
+    samples = b"data" + struct.pack("<I", len(data) if size is None else size) + data
+    return b"RIFF" + struct.pack("<I", 4 + len(form + other + samples)) + b"WAVE" + form + other + samples
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_floats_are_read(tmp_path: Path, width: int) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(headed(audio.FLOAT, width, np.array(tone(800), f"<f{width}").tobytes()))
+    assert float((audio.read_wav(path) - torch.tensor(tone(800))).abs().max()) < 1e-7
+
+
+def test_integers_that_are_declared_further_on_and_streams_of_unknown_length_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    numbers = (32767 * np.array(tone(800))).astype("<i2").tobytes()
+    for raw in (headed(audio.EXTENSIBLE, 2, numbers), headed(audio.INTEGERS, 2, numbers, size=0xFFFF_FFFF)):
+        path.write_bytes(raw)
+        assert float((audio.read_wav(path) - torch.tensor(tone(800))).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (headed(7, 1, b"\0" * 100), "format 7"),
+        (headed(1, 5, b"\0" * 100), "40 bits"),
+        (headed(1, 2, b"\0" * 100, channels=0), "16 bits"),
+        (headed(1, 2, b"\0" * 100, rate=0), "0 samples a second"),
+        (headed(1, 2, b"\0" * 100, rate=2_000_000_000), "2,000,000,000 samples a second"),
+        (headed(3, 4, np.array([0.1, np.nan], "<f4").tobytes()), "not finite"),
+        (headed(1, 2, b"\0" * 3), "within a sample"),
+        (b"RIFF\0\0\0\0WAVE" + b"data" + struct.pack("<I", 2) + b"ab", "no format"),
+        (b"RIFX" + b"\0" * 40, "no WAV file"),
+    ],
+)
+def test_what_cannot_be_read_says_why(tmp_path: Path, raw: bytes, says: str) -> None:
+    (tmp_path / "a.wav").write_bytes(raw)
+    with pytest.raises(DamagedFile, match=says):
+        audio.read_wav(tmp_path / "a.wav")
+
+
 def test_channels_are_averaged_and_rates_brought_to_16_khz(tmp_path: Path) -> None:
     both = [value for pair in zip(tone(4800, rate=48_000), [0.0] * 4800, strict=True) for value in pair]
     found = audio.read_wav(written(tmp_path / "a.wav", both, rate=48_000, channels=2))

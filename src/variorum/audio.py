@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
-import wave
-from array import array
+import struct
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from variorum.errors import DamagedFile, NotFound, UsageError
+from variorum.errors import AccessError, DamagedFile, NotFound, UsageError
 
 RATE = 16_000
 WINDOW, HOP = 400, 160
 SECONDS = 30
 FRAMES = SECONDS * RATE // HOP
+#: What a WAV file calls integers and floats, and the word for "see further on"; each with the bytes of a sample.
+INTEGERS, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
+READ = {(INTEGERS, 1), (INTEGERS, 2), (INTEGERS, 3), (INTEGERS, 4), (FLOAT, 4), (FLOAT, 8)}
+SLOWEST, FASTEST = 1_000, 768_000
+#: Lengths from here on mean "until the end".
+PIPED = 0x7FFF_0000
+#: A window is cut at the quietest tenth of a second among its last ten.
+LOOK, QUIET = 10.0, 0.1
+#: Root mean square of a sound that is none: 60 dB below the loudest sample there can be.
+FAINT = 1e-3
 #: The mel scale is linear up to here, logarithmic beyond.
 _BREAK, _BELOW, _ABOVE = 1000.0, 200.0 / 3, math.log(6.4) / 27
 
@@ -31,37 +40,72 @@ def read_wav(path: str | Path) -> Tensor:
     """A WAV file as mono samples at 16 kHz, float32 in [-1, 1], [S].
 
     Raises:
-        NotFound: no such file. DamagedFile: not a whole WAV file of integers. UsageError: there is nothing in it.
+        NotFound: no such file. DamagedFile: not a whole WAV file of plain integers or floats. UsageError: it is empty.
     """
+    where = str(path)
     try:
-        with wave.open(str(path), "rb") as file:
-            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
-            wanted, data = file.getnframes(), file.readframes(file.getnframes())
+        raw = Path(path).read_bytes()
     except FileNotFoundError:
-        raise NotFound("no such file", where=str(path), remedy="check the path") from None
-    except (wave.Error, EOFError) as error:
-        raise DamagedFile(f"no WAV file of integer samples ({error})", where=str(path)) from error
-    if len(data) != wanted * channels * width or not rate:
-        raise DamagedFile("the file ends before its samples do", where=str(path))
-    if not wanted:
-        raise UsageError("there is no sound in it", where=str(path), remedy="give a longer recording")
-    samples = _integers(data, width, str(path)).unflatten(0, (wanted, channels)).mean(-1)
+        raise NotFound("no such file", where=where, remedy="check the path") from None
+    except OSError as error:
+        raise AccessError(f"cannot read ({error.strerror})", where=where) from None
+    form, data = _chunks(raw, where)
+    kind, channels, rate, _, frame, bits = struct.unpack("<HHIIHH", form[:16])
+    if kind == EXTENSIBLE and len(form) >= 26:
+        (kind,) = struct.unpack("<H", form[24:26])
+    width = frame // channels if channels else 0
+    if (kind, width) not in READ or frame != width * channels or not bits:
+        raise DamagedFile(
+            f"samples of {bits} bits in format {kind}", where=where,
+            remedy="8, 16, 24 and 32 bits are read, and floats of 32 and 64; convert it to one of these",
+        )  # fmt: skip
+    if not SLOWEST <= rate <= FASTEST:
+        raise DamagedFile(f"{rate:,} samples a second", where=where, remedy=f"{SLOWEST:,} to {FASTEST:,} are read")
+    if not data:
+        raise UsageError("there is no sound in it", where=where, remedy="give a longer recording")
+    if len(data) % frame:
+        raise DamagedFile("the file ends within a sample", where=where)
+    samples = _numbers(data, kind, width).unflatten(0, (-1, channels)).mean(-1)
+    if not bool(samples.isfinite().all()):
+        raise DamagedFile("holds samples that are not finite", where=where)
     return resampled(samples, rate)
 
 
-def _integers(data: bytes, width: int, where: str) -> Tensor:
-    """Little-endian samples of 8 (unsigned), 16, 24 or 32 bits as float32 in [-1, 1]."""
+def _chunks(raw: bytes, where: str) -> tuple[bytes, bytes]:
+    """The format of a RIFF WAVE file, and its samples; what else it holds is passed over.
+
+    A file that was written to a pipe does not know its length, and says more than any could have.
+    """
+    if raw[:4] != b"RIFF" or raw[8:12] != b"WAVE":
+        raise DamagedFile("is no WAV file", where=where, remedy="convert it to one")
+    at, form = 12, b""
+    while at + 8 <= len(raw):
+        name, size = struct.unpack("<4sI", raw[at : at + 8])
+        body = raw[at + 8 : at + 8 + size]
+        if name == b"fmt ":
+            form = body
+        if name == b"data":
+            if len(form) < 16:
+                break
+            if len(body) < size < PIPED:
+                raise DamagedFile("the file ends before its samples do", where=where)
+            return form, body
+        at += 8 + size + size % 2
+    raise DamagedFile("is no whole WAV file: it has no format or no samples", where=where)
+
+
+def _numbers(data: bytes, kind: int, width: int) -> Tensor:
+    """Little-endian samples as float32: integers of 1 byte (unsigned) to 4 as shares of the largest, or floats."""
+    if kind == FLOAT:
+        return torch.from_numpy(np.frombuffer(data, f"<f{width}").astype(np.float32))
     if width == 1:
-        return torch.frombuffer(bytearray(data), dtype=torch.uint8).float() / 128 - 1
+        return torch.from_numpy(np.frombuffer(data, np.uint8).astype(np.float32)) / 128 - 1
     if width == 3:
-        low, middle, high = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3).int().unbind(-1)
-        return (((high << 24) | (middle << 16) | (low << 8)) >> 8).float() / 2**23
-    if width not in (2, 4):
-        raise DamagedFile(f"samples of {8 * width} bits", where=where, remedy="8, 16, 24 and 32 are read")
-    numbers = array("h" if width == 2 else "i", data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return torch.tensor(numbers).float() / 2.0 ** (8 * width - 1)
+        low, middle, high = np.frombuffer(data, np.uint8).reshape(-1, 3).astype(np.int32).T
+        numbers = ((high << 24) | (middle << 16) | (low << 8)) >> 8
+    else:
+        numbers = np.frombuffer(data, f"<i{width}")
+    return torch.from_numpy(numbers.astype(np.float32)) / 2.0 ** (8 * width - 1)
 
 
 def resampled(samples: Tensor, rate: int, to: int = RATE) -> Tensor:
@@ -72,6 +116,28 @@ def resampled(samples: Tensor, rate: int, to: int = RATE) -> Tensor:
 
     shared = math.gcd(rate, to)
     return torch.from_numpy(resample_poly(samples.double().numpy(), to // shared, rate // shared)).float()
+
+
+def stretches(samples: Tensor) -> list[tuple[int, int]]:
+    """Samples [S] at 16 kHz as stretches of at most 30 seconds, [begin, end) each, cut where it is quietest.
+
+    So a word lies within one stretch, wherever speech pauses once in ten seconds.
+    """
+    longest, look, quiet = SECONDS * RATE, int(LOOK * RATE), int(QUIET * RATE)
+    found, begin = [], 0
+    while len(samples) - begin > longest:
+        near = samples[begin + longest - look : begin + longest]
+        loudness = near.square().unfold(0, quiet, quiet // 4).mean(-1)
+        end = begin + longest - look + int(loudness.argmin()) * (quiet // 4) + quiet // 2
+        found.append((begin, end))
+        begin = end
+    return [*found, (begin, len(samples))]
+
+
+def is_silent(samples: Tensor) -> bool:
+    """Whether no tenth of a second of samples [S] is louder than :data:`FAINT`."""
+    padded = F.pad(samples, (0, -len(samples) % int(QUIET * RATE)))
+    return bool(padded.view(-1, int(QUIET * RATE)).square().mean(-1).max() < FAINT**2)
 
 
 def log_mel(samples: Tensor, mels: int = 80, frames: int = FRAMES) -> Tensor:

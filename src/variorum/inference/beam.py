@@ -96,7 +96,7 @@ def search(writer: Writer, lines: Sequence[Line]) -> list[Written]:
     while True:
         own = wide(writer.logits).log_softmax(-1)
         scores = own
-        if strategy.changes_scores:
+        if lines[0].changes_scores:
             running = [line for one in open_ for line in one.running]
             scores = torch.stack([line.scores(row) for line, row in zip(running, own, strict=True)])
         parents, staying = [], []

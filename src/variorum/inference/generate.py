@@ -186,7 +186,7 @@ def follow(writer: Writer, lines: Sequence[Line], chances: Sequence[random.Rando
     while True:
         logits = wide(writer.logits)
         scores = logits
-        if strategy.changes_scores:
+        if lines[0].changes_scores:
             scores = torch.stack([lines[row].scores(own) for row, own in zip(rows, logits, strict=True)])
         chosen = strategy.sampling.choose(scores, [chances[row] for row in rows])
         picked = logits.gather(-1, torch.tensor(chosen, device=logits.device)[:, None])[:, 0] - logits.logsumexp(-1)

@@ -60,6 +60,11 @@ class Line:
         """How many tokens may follow."""
         return 0 if self.stopped else self.strategy.max_new_tokens - len(self.ids)
 
+    @property
+    def changes_scores(self) -> bool:
+        """Whether :meth:`scores` differs from what it is given."""
+        return self.strategy.changes_scores
+
     def scores(self, scores: Tensor, guessed: Sequence[int] = ()) -> Tensor:
         """The model's scores [V] of its next token, or of the one after ``guessed``, after the rules."""
         return self.strategy.scores(scores, self.prompt, [*self.ids, *guessed])

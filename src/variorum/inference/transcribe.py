@@ -1,12 +1,13 @@
-"""Speech to text: windows of half a minute, each written by the decoder, the likeliest token each time.
+"""Speech to text: stretches of at most half a minute, cut where it is quiet, each written by the decoder.
 
-Times are not asked for: a window is read whole, so a word that a window's edge cuts may be lost.
+The likeliest token is taken each time. A stretch without sound is not read at all, and one in which the model hears no
+speech gives no text, by the released code's rule.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,18 +18,25 @@ from variorum.errors import UsageError, nearest
 from variorum.inference.encode import tokenizer_of
 from variorum.inference.generate import follow
 from variorum.inference.habits import end_ids, said
-from variorum.inference.lines import Line
+from variorum.inference.lines import Line, wide
 from variorum.inference.strategy import Strategy
+from variorum.inference.timestamps import StampedLine, Stamps
 from variorum.inference.writer import Writer
 from variorum.model import Model
 from variorum.spec.inputs import MelInput
 
 START, PLAIN = "<|startoftranscript|>", "<|notimestamps|>"
+#: What older and newer tokenizers call the token whose chance says that nobody speaks.
+NOBODY = ("<|nospeech|>", "<|nocaptions|>")
+#: Nobody speaks where that chance is above, and the mean log-probability of what was written below (released code).
+SILENT, UNSURE = 0.6, -1.0
+#: Stretches that are read together.
+TOGETHER = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
-    """What was heard in one window: ``start`` and ``end`` in seconds, the text, the ids behind it, the language."""
+class Passage:
+    """What was heard from ``start`` to ``end``, in seconds: the text, the ids behind it, the language."""
 
     start: float
     end: float
@@ -38,15 +46,16 @@ class Window:
 
 
 def transcribe(
-    model: Model, samples: Tensor, *, language: str | None = None, task: str = "transcribe"
-) -> list[Window]:  # fmt: skip
-    """The words in a recording.
+    model: Model, samples: Tensor, *, language: str | None = None, task: str = "transcribe", timestamps: bool = False
+) -> list[Passage]:
+    """The words in a recording, in order; nothing for what is silent.
 
     Args:
         model: one that reads sound and writes text (Whisper).
         samples: mono at 16 kHz, [S]; see :func:`variorum.audio.read_wav`.
-        language: its code, such as "en"; heard from the first window if absent.
+        language: its code, such as "en"; heard from the first minutes if absent.
         task: "transcribe", or "translate" (into English).
+        timestamps: have the model say when what is spoken; a passage is a phrase then, or else a stretch.
 
     Raises:
         UsageError: a model that does not read sound, no samples, or a language or task that it does not know.
@@ -56,46 +65,78 @@ def transcribe(
         raise UsageError(f"{model.spec.name} does not write down what it hears", remedy="take a model such as whisper")
     if not len(samples):
         raise UsageError("there is no sound to transcribe", remedy="give a longer recording")
-    tokenizer, length = tokenizer_of(model), audio.SECONDS * audio.RATE
-    pieces = list(samples.split(length))
-    features = torch.stack([audio.log_mel(piece, encoder.input.mels) for piece in pieces])
-    features = features.to(next(model.parameters()))
-    language = language or _heard(model, tokenizer, features[:1])
-    prefix = [_special(tokenizer, name) for name in (START, f"<|{language}|>", f"<|{task}|>", PLAIN)]
-    rows = _written(model, features, prefix)
-    return [
-        Window(
-            number * audio.SECONDS, number * audio.SECONDS + len(piece) / audio.RATE, tokenizer.decode(ids).strip(),
-            ids, language,
-        )
-        for number, (piece, ids) in enumerate(zip(pieces, rows, strict=True))
-    ]  # fmt: skip
+    tokenizer = tokenizer_of(model)
+    if timestamps and _stamps(model).first >= model.spec.architecture.vocab:
+        raise UsageError(f"{model.spec.name} has no time stamps", remedy="leave timestamps out")
+    for name in (f"<|{task}|>", *([] if language is None else [f"<|{language}|>"])):
+        _special(tokenizer, name)
+    heard = [(begin, end) for begin, end in audio.stretches(samples) if not audio.is_silent(samples[begin:end])]
+    found: list[Passage] = []
+    for at in range(0, len(heard), TOGETHER):
+        group = heard[at : at + TOGETHER]
+        features = torch.stack([audio.log_mel(samples[begin:end], encoder.input.mels) for begin, end in group])
+        writer = Writer(model, [[_special(tokenizer, START)]] * len(group), source=features.to(_like(model)))
+        language = language or _heard(tokenizer, writer.logits)
+        prompt = [START, f"<|{language}|>", f"<|{task}|>", *([] if timestamps else [PLAIN])]
+        lines = _written(model, writer, [_special(tokenizer, name) for name in prompt], timestamps=timestamps)
+        for (begin, end), ids in zip(group, lines, strict=True):
+            found += _passages(model, ids, (begin / audio.RATE, end / audio.RATE), language)
+    return found
 
 
-def _written(model: Model, features: Tensor, prefix: Sequence[int]) -> list[list[int]]:
-    """The ids that follow ``prefix`` for each of the spectrograms [N, mels, frames], end ids left out."""
-    room = getattr(model.spec.architecture.main.input.positions, "usable", audio.FRAMES) - len(prefix)
-    suppressed = {
-        name: said(model)[name] for name in ("suppress_tokens", "begin_suppress_tokens") if name in said(model)
-    }
+def _written(model: Model, writer: Writer, prompt: Sequence[int], *, timestamps: bool) -> list[list[int]]:
+    """The ids that follow ``prompt``, of which the writer has read the first, in each row: none where nobody speaks."""
+    nobody = _nobody(tokenizer_of(model), writer.logits)
+    writer.step(torch.tensor([prompt[1:]] * len(nobody), device=writer.logits.device))
+    room = getattr(model.spec.architecture.main.input.positions, "usable", audio.FRAMES) - len(prompt)
+    ruled = {name: said(model)[name] for name in ("suppress_tokens", "begin_suppress_tokens") if name in said(model)}
     ends = end_ids(model)
-    strategy = Strategy.of(max_new_tokens=room, end_ids=ends, **suppressed)
-    lines = [Line(prefix, strategy) for _ in features]
-    writer = Writer(model, [prefix] * len(lines), source=features)
+    strategy = Strategy.of(max_new_tokens=room, end_ids=ends, **ruled)
+    lines = [Line(prompt, strategy) for _ in nobody]
+    if timestamps:
+        stamps = _stamps(model)
+        lines = [StampedLine(prompt, strategy, stamps) for _ in nobody]
     for _ in follow(writer, lines, strategy.sampling.chances(len(lines))):
         pass
-    return [[token for token in line.ids if token not in ends] for line in lines]
+    unsure = [sum(line.log_probabilities) / len(line.ids) < UNSURE for line in lines]
+    quiet = [chance > SILENT and doubt for chance, doubt in zip(nobody, unsure, strict=True)]
+    return [
+        [] if nothing else [token for token in line.ids if token not in ends]
+        for line, nothing in zip(lines, quiet, strict=True)
+    ]
 
 
-@torch.no_grad()
-def _heard(model: Model, tokenizer: Any, features: Tensor) -> str:
-    """The likeliest language of a spectrogram [1, mels, frames]."""
+def _passages(model: Model, ids: list[int], span: tuple[float, float], language: str) -> Iterator[Passage]:
+    """What was written of a stretch, in phrases where there are time stamps."""
+    tokenizer, (begin, end) = tokenizer_of(model), span
+    for first, last, words in _stamps(model).segments(ids, end - begin):
+        text = tokenizer.decode(words).strip()
+        if text:
+            yield Passage(begin + first, begin + last, text, words, language)
+
+
+def _stamps(model: Model) -> Stamps:
+    """The time stamps: as the tokenizer spells them, or what the model knows beyond what it spells."""
+    tokenizer = tokenizer_of(model)
+    first = min(tokenizer.marks, default=tokenizer.vocab_size)
+    return Stamps(first, min(end_ids(model), default=first))
+
+
+def _nobody(tokenizer: Any, scores: Tensor) -> list[float]:
+    """How sure the model is, from its scores [N, V] after the start token, that nobody speaks in each row."""
+    ids = [found for name in NOBODY if (found := tokenizer.token_to_id(name)) is not None]
+    return wide(scores).softmax(-1)[:, ids].sum(-1).tolist()
+
+
+def _heard(tokenizer: Any, scores: Tensor) -> str:
+    """The likeliest language of all rows together, by the scores [N, V] after the start token."""
     codes = _languages(tokenizer)
-    start = torch.tensor([[_special(tokenizer, START)]], device=features.device)
-    out = model(input_features=features, decoder_input_ids=start)
-    assert out.logits is not None
-    scores = out.logits[0, -1]
-    return max(codes, key=lambda name: float(scores[codes[name]]))
+    chances = wide(scores).log_softmax(-1).sum(0)
+    return max(codes, key=lambda name: float(chances[codes[name]]))
+
+
+def _like(model: Model) -> Tensor:
+    return next(model.parameters())
 
 
 def _languages(tokenizer: Any) -> dict[str, int]:
