@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 
 from variorum.errors import UsageError
-from variorum.study.statistics import (
-    Claim,
-    Components,
-    corrected_alpha,
-    crossed,
-    detectable,
-    jackknifed,
-    judge,
-    mean_squares,
-    quantile_t,
-    seeds_to_decide,
-)
+from variorum.study.statistics import Claim, corrected_alpha, detectable, judge, seeds_to_decide
+from variorum.tasks.metrics.paired import Components, crossed, jackknifed, mean_squares, quantile_t
 
 CLAIM = Claim(name="A beats B", better="a", worse="b", metric="loss")
 

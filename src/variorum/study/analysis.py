@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from variorum.study.cells import CellResult
 from variorum.study.design import Study
-from variorum.study.statistics import Claim, Components, Judgement, crossed, jackknifed, judge
+from variorum.study.statistics import Claim, Judgement, judge
 from variorum.tasks.metrics.classes import confusion_by_group, leave_one_group_out, macro_f1, per_class_f1
+from variorum.tasks.metrics.paired import Components, crossed, jackknifed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,8 +12,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from variorum.study.statistics import FAMILY_ALPHA, Components, corrected_alpha, crossed, decide, jackknifed
+from variorum.study.statistics import FAMILY_ALPHA, corrected_alpha, decide
 from variorum.tasks.metrics.classes import macro_f1
+from variorum.tasks.metrics.paired import Components, crossed, jackknifed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variorum.errors import DamagedFile, UsageError
+from variorum.errors import DamagedFile, NotFound, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,11 +23,25 @@ if TYPE_CHECKING:
 
 FILE = "profile.safetensors"
 FORMAT = "1"
+NUMBER, KIND = "number.", "kind."
 #: Items that a profile keeps: beyond this many, the window that is compared decides how fine the comparison is.
 MOST = 4000
 #: Directions in which vectors are compared: those in which the reference varies most.
 DIRECTIONS = 16
 FEWEST = 50
+
+
+def read(directory: Path) -> Profile:
+    """The profile that a trained task was saved with.
+
+    Raises:
+        NotFound: it was saved without one. DamagedFile: it is damaged.
+    """
+    path = directory / FILE
+    if not path.is_file():
+        raise NotFound(f"holds no {FILE}, so nothing is known of better days", where=str(directory),
+                       remedy="give --reference with rows that it did not learn from")  # fmt: skip
+    return Profile.from_bytes(path.read_bytes(), str(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,17 +126,17 @@ class Profile:
         from safetensors.numpy import save
 
         kinds = {name: sorted(set(values)) for name, values in self.signals.kinds.items()}
-        arrays: dict[str, Any] = {f"number.{name}": values for name, values in self.signals.numbers.items()}
+        # Figures keep all their bits: equal ones have to stay equal to those of later items.
+        arrays: dict[str, Any] = {f"{NUMBER}{name}": values for name, values in self.signals.numbers.items()}
         for name, values in self.signals.kinds.items():
             place = {kind: i for i, kind in enumerate(kinds[name])}
-            arrays[f"kind.{name}"] = np.array([place[value] for value in values], dtype=np.int32)
+            arrays[f"{KIND}{name}"] = np.array([place[value] for value in values], dtype=np.int32)
         vectors = {"vectors": self.signals.vectors, "centre": self.centre, "directions": self.directions}
-        arrays |= {name: value for name, value in vectors.items() if value is not None}
-        narrow = {
-            name: np.ascontiguousarray(value if value.dtype == np.int32 else value.astype(np.float32))
-            for name, value in arrays.items()
-        }
-        return save(narrow, metadata={"format": FORMAT, "kinds": json.dumps(kinds)})
+        arrays |= {name: value.astype(np.float32) for name, value in vectors.items() if value is not None}
+        return save(
+            {name: np.ascontiguousarray(value) for name, value in arrays.items()},
+            metadata={"format": FORMAT, "kinds": json.dumps(kinds)},
+        )
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> Profile:
@@ -141,8 +156,10 @@ class Profile:
                 raise DamagedFile(f"is a profile of format {header['format']!r:.20}", where=where)
             kinds = json.loads(header["kinds"])
             arrays = load(content)
-            numbers = {name[7:]: value.astype(np.float64) for name, value in arrays.items() if name.startswith("number.")}
-            given = {name: [names[i] for i in arrays[f"kind.{name}"]] for name, names in kinds.items()}
+            numbers = {
+                name[7:]: value.astype(np.float64) for name, value in arrays.items() if name.startswith("number.")
+            }
+            given = {name: [names[i] for i in arrays[f"{KIND}{name}"]] for name, names in kinds.items()}
             vectors, centre, directions = (
                 arrays[name].astype(np.float64) if name in arrays else None
                 for name in ("vectors", "centre", "directions")
@@ -160,12 +177,9 @@ class Profile:
             names, counts = np.unique(np.asarray(values), return_counts=True)
             return {str(name): float(count) / len(values) for name, count in zip(names, counts, strict=True)}
 
-        quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
-        return {
-            "items": len(self.signals),
-            **{name: shares(values) for name, values in self.signals.kinds.items()},
-            **{
-                name: {f"{q:.0%}": float(value) for q, value in zip(quantiles, np.quantile(values, quantiles), strict=True)}
-                for name, values in self.signals.numbers.items()
-            },
-        }
+        def quantiles(values: Floats) -> dict[str, float]:
+            return {f"{q:.0%}": float(np.quantile(values, q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95)}
+
+        kinds = {name: shares(values) for name, values in self.signals.kinds.items()}
+        return {"items": len(self.signals), **kinds,
+                **{name: quantiles(values) for name, values in self.signals.numbers.items()}}  # fmt: skip

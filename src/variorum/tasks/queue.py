@@ -1,9 +1,9 @@
 """Items that wait for a person: a file of JSON lines to which many may write at once, none lost and none twice.
 
-A line is an object with an ``id``. What arrives under an ``id`` that is there already changes nothing; a later line with
-a ``label`` answers the earlier one. When :meth:`Queue.put` returns, its items are on the disk. If it is killed, it has
-added some of them whole, and the next writer takes away what is left of a half line; putting the same items again adds
-those that are missing.
+A line is an object with an ``id``. What arrives under an ``id`` that is there already changes nothing; a later line
+with a ``label`` answers the earlier one. When :meth:`Queue.put` returns, its items are on the disk. If it is killed, it
+has added some of them whole, and the next writer takes away what is left of a half line; putting the same items again
+adds those that are missing.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,15 @@ def template_of(tokenizer: Tokenizer, name: str = "default") -> str:
     if found is None:
         raise UsageError("has no chat template", where="the tokenizer", remedy="give plain text, without chat")
     return _checked(found)
+
+
+def has_template(tokenizer: Tokenizer) -> bool:
+    """Whether its files hold a chat template."""
+    try:
+        template_of(tokenizer)
+    except UsageError:
+        return False
+    return True
 
 
 def _checked(template: Any) -> str:
@@ -105,6 +114,35 @@ def chat_ids(
     return _mixed(tokenizer, hidden.parts(text))
 
 
+def chat_form(
+    tokenizer: Tokenizer, messages: Sequence[Message], place: str, **variables: Any
+) -> Callable[[str, str], list[int]]:
+    """A conversation to be filled in many times: its template, which is a process to render, is rendered once.
+
+    Args:
+        place: what stands in one message where a text will be; no other part of the conversation may hold it.
+        Others: see :func:`chat_ids`.
+
+    Returns:
+        A function of a text, which goes to the place, and of how the model's turn begins, that gives ids.
+
+    Raises:
+        UsageError, DamagedFile: see :func:`chat_text`; or the template does not show the place once.
+    """
+    hidden = _Hidden(tokenizer)
+    rendered = chat_text(tokenizer, hidden.hide(messages), **variables)
+    if rendered.count(place) != 1:
+        raise DamagedFile("does not show a message once, as it is", where=WHERE)
+    parts = hidden.parts(rendered)
+
+    def filled(text: str, turn: str) -> list[int]:
+        said = [part.replace(place, text) if isinstance(part, str) else part for part in parts]
+        last = said.pop() if isinstance(said[-1], str) else ""
+        return _mixed(tokenizer, [*said, *([f"{last}{turn}"] if last or turn else [])])
+
+    return filled
+
+
 def _check_messages(messages: Sequence[Message]) -> None:
     for number, message in enumerate(messages):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
@@ -146,10 +184,9 @@ class _Hidden:
 
     def parts(self, text: str) -> list[str | int]:
         """The text cut at the template's own special tokens, which are ids; what was hidden is spelt out again."""
-        assert self._specials is not None
         found: list[str | int] = []
         done = 0
-        for match in self._specials.finditer(text):
+        for match in self._specials.finditer(text) if self._specials is not None else ():
             found += [self._shown(text[done : match.start()]), self.ids[match.group()]]
             done = match.end()
         return [part for part in (*found, self._shown(text[done:])) if part != ""]

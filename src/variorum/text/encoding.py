@@ -74,6 +74,14 @@ class Wrapper:
     def slots(self, texts: int) -> tuple[Slot, ...]:
         return self.single if texts == 1 else self.pair
 
+    @property
+    def around(self) -> tuple[list[int], list[int]]:
+        """The special tokens before and after one text."""
+        place = next(i for i, slot in enumerate(self.single) if slot.sequence is not None)
+        sides = self.single[:place], self.single[place:]
+        before, after = ([slot.id for slot in side if slot.id is not None] for side in sides)
+        return before, after
+
     def added(self, texts: int) -> int:
         """How many special tokens stand around ``texts`` texts."""
         return sum(slot.id is not None for slot in self.slots(texts))

@@ -7,21 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variorum.errors import UsageError
+from variorum.tasks.metrics.figure import Figure
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure and the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -36,8 +28,8 @@ class Agreement:
 
     items: int
     answered: int
-    accuracy: Interval
-    kappa: Interval
+    accuracy: Figure
+    kappa: Figure
 
 
 def agreement(
@@ -79,8 +71,8 @@ def kappa(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(chance < 1, (agreed - chance) / np.where(chance < 1, 1 - chance, 1), 0.0)
 
 
-def _interval(value: float, samples: NDArray[np.float64]) -> Interval:
+def _interval(value: float, samples: NDArray[np.float64]) -> Figure:
     import numpy as np
 
     low, high = np.quantile(samples, (0.025, 0.975))
-    return Interval(value, float(low), float(high))
+    return Figure(value, float(low), float(high))

@@ -68,7 +68,7 @@ def corrected(names: Sequence[str], scores: Floats, prior: Floats | None, how: C
     import numpy as np
 
     probabilities = shares(scores)
-    if how.by == "none" or not len(scores):
+    if how.by == "none":
         prior = np.full(len(names), 1 / len(names))
     elif prior is None:
         prior = probabilities.mean(0)

@@ -55,16 +55,17 @@ class Masked:
         """Log-scores [n, labels] of the labels of as many tokens as there are masks."""
         import torch
 
-        from variorum.tasks.rows import collate
+        from variorum.tasks.examples import padded
 
         device = next(self._model.parameters()).device
         rows, places = zip(*(self._asked(text, masks) for text in texts), strict=True)
-        batch = {name: value.to(device) for name, value in collate(rows, None, pad=self._tokenizer.pad_id or 0).items()}
-        asked = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
-        for row, place in enumerate(places):
-            asked[row, place : place + masks] = True
+        ids = padded(rows, self._tokenizer.pad_id or 0).to(device)  # [n, T]
+        at = torch.arange(ids.shape[1], device=device)
+        real = at < torch.tensor([len(row) for row in rows], device=device)[:, None]
+        first = torch.tensor(places, device=device)[:, None]
         with torch.no_grad():
-            logits = self._model(**batch, logits_to_keep=asked).logits  # [n * masks, V]
+            asked = (at >= first) & (at < first + masks)
+            logits = self._model(ids, attention_mask=real.long(), logits_to_keep=asked).logits  # [n * masks, V]
             found = logits.double().log_softmax(-1).reshape(len(texts), masks, -1)
             words = torch.tensor([self._words[i] for i in which], device=device)  # [labels, masks]
             picked = found[:, torch.arange(masks, device=device), words]  # [n, labels, masks]

@@ -141,9 +141,11 @@ def _asker(
     model: Model, template: Template, begun: str, shown: Sequence[tuple[str, str]], words: Sequence[str]
 ) -> Callable[[str], Asked]:
     """What makes a text the ids that the model reads."""
+    from variorum.text.chat import has_template
+
     tokenizer = tokenizer_of(model)
     writes_alone = model.spec.architecture.encoder is None
-    if writes_alone and (_talks(tokenizer) if template.chat is None else template.chat):
+    if writes_alone and (has_template(tokenizer) if template.chat is None else template.chat):
         return _conversation(tokenizer, template, begun, shown, words)
     parts = [*([begun] if begun else []), *(template.answered(text, said) for text, said in shown)]
     head = "".join(part + template.between for part in parts)
@@ -192,14 +194,3 @@ def _apart(wholes: Sequence[list[int]]) -> Asked:
     """Prompts with a label each, as what they share and what each has of its own, which is never nothing."""
     shared = min(_shared(wholes), *(len(ids) - 1 for ids in wholes))
     return Asked(wholes[0][:shared], [ids[shared:] for ids in wholes])
-
-
-def _talks(tokenizer: Tokenizer) -> bool:
-    """Whether a checkpoint has a chat template."""
-    from variorum.text.chat import template_of
-
-    try:
-        template_of(tokenizer)
-    except UsageError:
-        return False
-    return True
