@@ -15,6 +15,7 @@ from variorum.attention.cache import Slots, as_one_row, in_rows
 from variorum.attention.masks import Mask
 from variorum.attention.packed import each
 from variorum.attention.scores import Scores
+from variorum.parts.lora import whole_weight
 from variorum.parts.norms import build_norm
 from variorum.parts.positions import LayerPositions
 from variorum.parts.where import Where
@@ -88,7 +89,7 @@ class LatentAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Every query projected down: all heads' queries are those of one head whose keys and values are latents."""
         a = self.spec
-        keys, values = self.latent_up.weight.view(a.heads, -1, a.kv_rank).split((a.nope_dim, a.value_dim), 1)
+        keys, values = whole_weight(self.latent_up).view(a.heads, -1, a.kv_rank).split((a.nope_dim, a.value_dim), 1)
         q = torch.cat((q_plain @ keys, q_turn), -1).flatten(1, 2)[:, None]
         if q_plain.shape[2] == 1 and mask.is_plain(where):
             mask = Mask(causal=False)  # the newest token sees all; its heads are no queries after one another

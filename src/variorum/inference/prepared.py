@@ -32,6 +32,7 @@ from variorum.kernels.products import MOST, Gated, Projection, Weights, decode, 
 from variorum.model import Model
 from variorum.parts.clusters import AdaptiveSoftmax, ClusteredTable
 from variorum.parts.feedforward import ACTIVATIONS, MLP, GatedMLP
+from variorum.parts.lora import adapters
 from variorum.parts.norms import LayerNorm, RMSNorm
 from variorum.parts.positions import Alibi, LayerPositions, RecurrentRelative, RelativeBuckets, Rotary
 from variorum.parts.rotary import tables_of
@@ -51,10 +52,12 @@ def prepare(model: Model, weights: Form = "float32") -> Model:
         weights: "int8" holds every linear's weights as int8 with a scale for each output channel.
 
     Raises:
-        UsageError: no such form, or int8 of a model that is not float32 on a CPU.
+        UsageError: no such form, adapters that are not merged, or int8 of a model that is not float32 on a CPU.
     """
     if model.holds_codes or any(type(part) in PREPARED_KINDS for part in model.modules()):
         raise UsageError(f"{model.spec.name} is prepared already", remedy="prepare the model that it was made of")
+    if adapters(model, merged=False):
+        raise UsageError(f"{model.spec.name} has adapters beside its weights", remedy="merge them first")
     if weights not in FORMS:
         raise UsageError(f"no form of the weights is called {weights!r}", remedy=nearest(weights, FORMS))
     first = next(model.parameters())

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.parts.dropout import dropout
+from variorum.parts.lora import whole_weight
 from variorum.parts.trace import Trace
 from variorum.spec import feedforward as spec
 
@@ -47,7 +48,7 @@ def down_projection(linear: nn.Linear, x: Tensor) -> Tensor:
     if x.dtype != torch.float16:
         return linear(x)
     bias = None if linear.bias is None else linear.bias.float()
-    return kept_finite(F.linear(x.float(), linear.weight.float(), bias).half())
+    return kept_finite(F.linear(x.float(), whole_weight(linear).float(), bias).half())
 
 
 class MLP(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variorum.parts.embeddings import TokenInput
+from variorum.parts.lora import whole_weight
 from variorum.parts.trace import Trace
 from variorum.parts.where import Where
 from variorum.spec import recurrent as spec
@@ -26,15 +27,16 @@ class LSTM(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """``real`` (bool) [B, T]: a padded slot leaves the state as it was."""
-        told = self.gates(x)
+        told, state = self.gates(x), whole_weight(self.state)
+        out = None if self.out is None else whole_weight(self.out)
         h, c = x.new_zeros(len(x), x.shape[2]), x.new_zeros(len(x), self.cells)
         said: list[Tensor] = []
         steps = range(x.shape[1])
         for t in reversed(steps) if self.backwards else steps:
-            i, f, g, o = (told[:, t] + F.linear(h, self.state.weight)).chunk(4, -1)
+            i, f, g, o = (told[:, t] + F.linear(h, state)).chunk(4, -1)
             new = f.sigmoid() * c + i.sigmoid() * g.tanh()
             put = o.sigmoid() * new.tanh()
-            put = put if self.out is None else F.linear(put, self.out.weight)
+            put = put if out is None else F.linear(put, out)
             here = real[:, t, None]
             h, c = torch.where(here, put, h), torch.where(here, new, c)
             said.append(h)

@@ -1,14 +1,15 @@
 """The optimisers, their parameter groups, and the learning-rate schedules; all optimisers are torch's own.
 
 Weight decay acts on matrices only: norms, biases and other vectors are left alone, as in the released
-code of GPT-2's and LLaMA's reproductions. Tied parameters are stepped once.
+code of GPT-2's and LLaMA's reproductions. Tied parameters are stepped once. A parameter may learn at a share of the
+common rate, its factor.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.errors import UsageError
@@ -34,6 +35,8 @@ class Optimisation:
         kind: AdamW (fused), Adafactor (factored second moments), or Muon for the matrices inside layers and AdamW for
             tables, heads and vectors.
         cooldown: share of the steps over which a trapezoid falls.
+        factors: learning rates over that of the step, by the parameter's name in the trainer (``model/…``); 1 where
+            none is given.
     """
 
     steps: int
@@ -47,6 +50,7 @@ class Optimisation:
     clip: float = 1.0
     kind: Kind = "adamw"
     cooldown: float = 0.2
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.steps < 1 or not 0 <= self.warmup < self.steps:
@@ -89,9 +93,8 @@ def optimisers(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) 
     inner = {name: p for name, p in named.items() if p.ndim == 2 and ".layers." in name}
     if not inner:
         raise UsageError("there are no matrices inside layers for muon to step", remedy="use adamw")
-    muon = torch.optim.Muon(
-        inner.values(), lr=settings.rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
+    groups = _groups(inner, settings)
+    muon = torch.optim.Muon(groups, lr=settings.rate, adjust_lr_fn="match_rms_adamw")
     return [muon, _adamw({name: p for name, p in named.items() if name not in inner}, settings)]
 
 
@@ -108,19 +111,21 @@ def _adamw(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> t
 
 
 def _groups(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> list[dict[str, Any]]:
-    matrices = [p for p in named.values() if p.ndim >= 2]
-    vectors = [p for p in named.values() if p.ndim < 2]
-    groups: list[dict[str, Any]] = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+    """A group for each factor and weight decay: matrices first, the fastest first."""
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    for name, parameter in named.items():
+        key = settings.factors.get(name, 1.0), parameter.ndim >= 2
+        groups.setdefault(key, []).append(parameter)
+    return [
+        {"params": groups[factor, decays], "factor": factor, "weight_decay": settings.weight_decay if decays else 0.0}
+        for factor, decays in sorted(groups, key=lambda key: (not key[1], -key[0]))
     ]
-    return [group for group in groups if group["params"]]
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Give every parameter group the learning rate ``rate``."""
+    """Give every parameter group the learning rate ``rate``, times its factor."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["factor"]
 
 
 def clip(parameters: Iterable[torch.nn.Parameter], limit: float) -> float:
