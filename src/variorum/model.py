@@ -58,6 +58,7 @@ class Model(nn.Module):
                 )
         self.spec, self.head_names, self.backend = model, tuple(heads), "auto"
         self.tokenizer: Any = None
+        self.label_names: tuple[str, ...] = ()  # of the classes of its heads, where somebody named them
         self.holds_codes = False  # some weights are int8, and no parameters
         self.origin: Any = None
         if arch.encoder is not None:

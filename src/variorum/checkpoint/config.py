@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from variorum.errors import DamagedFile, NotFound, VariorumError, nearest
@@ -100,6 +100,14 @@ def _labels(config: Mapping[str, Any], model: Model) -> dict[str, object]:
     return found
 
 
+def label_names(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the classes, in the order of their ids; empty where the config gives none, or not one for each."""
+    names = config.get("id2label")
+    if not isinstance(names, Mapping) or set(names) != {str(i) for i in range(len(names))}:
+        return ()
+    return tuple(str(names[str(i)]) for i in range(len(names)))
+
+
 def _problem(config: Mapping[str, Any], labels: int) -> Problem:
     """What ``problem_type`` says of a sequence head; without it one label is a number.
 
@@ -114,8 +122,13 @@ def _problem(config: Mapping[str, Any], labels: int) -> Problem:
     return PROBLEMS[said]
 
 
-def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...]) -> dict[str, Any]:
-    """The config that ``read_config`` turns back into ``model``; an origin that still holds stays as it is."""
+def write_config(
+    model: Model, dialect: Dialect, origin: Mapping[str, Any], heads: tuple[str, ...], labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The config that ``read_config`` turns back into ``model``; an origin that still holds stays as it is.
+
+    ``labels`` are the names of its classes.
+    """
     config: dict[str, Any] = dict(origin)
     unchanged = bool(origin) and read_config(origin)[0] == model
     if not unchanged:
@@ -126,12 +139,20 @@ def write_config(model: Model, dialect: Dialect, origin: Mapping[str, Any], head
         head = model.architecture.heads[name]
         if name in LABELLED and isinstance(head, SequenceHead | TokenHead):
             named = config.get("id2label") or {}
-            if len(named) != head.labels:
-                config["id2label"] = {str(i): f"LABEL_{i}" for i in range(head.labels)}
-                config["label2id"] = {f"LABEL_{i}": i for i in range(head.labels)}
+            if len(labels) == head.labels and label_names(config) != tuple(labels):
+                config |= _named(labels)
+            elif len(named) != head.labels:
+                config |= _named([f"LABEL_{i}" for i in range(head.labels)])
         if name in CLASSIFIERS and isinstance(head, SequenceHead) and _problem(config, head.labels) != head.problem:
             config["problem_type"] = next(said for said, problem in PROBLEMS.items() if problem == head.problem)
     return config
+
+
+def _named(labels: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id2label": {str(i): name for i, name in enumerate(labels)},
+        "label2id": {name: i for i, name in enumerate(labels)},
+    }
 
 
 def _written(model: Model, dialect: Dialect, origin: Mapping[str, Any]) -> dict[str, Any]:

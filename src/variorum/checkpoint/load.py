@@ -13,7 +13,7 @@ from torch import Tensor
 
 from variorum.builder import assign, empty, initial
 from variorum.checkpoint import files, int8
-from variorum.checkpoint.config import heads_of, read_config
+from variorum.checkpoint.config import heads_of, label_names, read_config
 from variorum.checkpoint.gguf_tensors import GgufTensors
 from variorum.checkpoint.source import Source, open_source, open_tensors
 from variorum.checkpoint.weights import Step, plan
@@ -22,6 +22,7 @@ from variorum.model import Model
 from variorum.parts.embeddings import keep_table
 from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
+from variorum.spec.heads import Problem, SequenceHead
 from variorum.spec.inventory import constants
 from variorum.spec.model import Model as Spec
 from variorum.spec.paths import lookup
@@ -58,9 +59,33 @@ class Origin:
     asked: Spec | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fresh:
+    """How the first head may start from nothing.
+
+    Attributes:
+        labels: names of the classes it shall tell apart; as many as the config says, without names, if absent. A head
+            on disk that tells exactly these apart is kept; another one is not read.
+        problem: what its labels are, where it judges whole sequences.
+        seed: with each tensor's name and shape, decides its initial value.
+    """
+
+    labels: tuple[str, ...] = ()
+    problem: Problem = "single_label"
+    seed: int = 0
+
+    def spec(self, spec: Spec, head: str) -> Spec:
+        """``spec`` whose head ``head`` tells these labels apart."""
+        at = f"architecture.heads.{head}"
+        values: dict[str, object] = {f"{at}.labels": len(self.labels)} if self.labels else {}
+        if self.labels and isinstance(spec.architecture.heads.get(head), SequenceHead):
+            values[f"{at}.problem"] = self.problem
+        return spec.set(values)
+
+
 def load(
     directory: str | Path, *, head: str | Sequence[str] | None = AUTO, dtype: str | torch.dtype | None = "float32",
-    device: str = "cpu", backend: str = "auto", fresh_head: bool = False, tokenizer: bool = True,
+    device: str = "cpu", backend: str = "auto", fresh_head: bool | Fresh = False, tokenizer: bool = True,
     kind: type[Model] = Model,
 ) -> Model:  # fmt: skip
     """A published model in ``eval()``.
@@ -69,7 +94,7 @@ def load(
         directory: holds config.json and safetensors; or a GGUF file.
         head: one head, several, ``None`` for hidden states; by default what the directory says.
         dtype: what weights are converted to; ``None`` keeps the file's.
-        fresh_head: let the head (never the backbone) be missing and start it fresh.
+        fresh_head: let the head (never the backbone) be missing and start it fresh; a :class:`Fresh` says how.
         tokenizer: also load the tokenizer where the directory has one.
 
     Raises:
@@ -82,14 +107,17 @@ def load(
     spec, dialect = read_config(config, source.where)
     heads = heads_of(config, dialect) if head == AUTO else (head,) if isinstance(head, str) else tuple(head or ())
     spec = _as_held(spec, dialect, heads, source)
+    names, fresh = label_names(config), Fresh() if fresh_head is True else fresh_head or None
+    if fresh is not None and fresh.labels and heads:
+        spec, names = fresh.spec(spec, heads[0]), fresh.labels
     model = _empty(spec, heads, kind, source.where)
     origin = Origin(source.place, dialect, config, "", source.verified, generation=source.generation,
                     published=source.published, pooling=source.pooling)  # fmt: skip
-    assign(model, read_weights(spec, heads, origin, fresh_head=fresh_head, dtype=dtype, device=device))
+    assign(model, read_weights(spec, heads, origin, fresh=fresh, dtype=dtype, device=device))
     for name, table in origin.tables.items():
         path = dialect.tables[name.removeprefix(origin.prefix)]
         keep_table(model.get_submodule(path.rpartition(".")[0]), _placed(table, dtype, device))
-    model.origin, model.backend = origin, backend
+    model.origin, model.backend, model.label_names = _as_now(origin, heads), backend, names
     if tokenizer:
         model.tokenizer = _tokenizer(source, spec)
     return model.eval()
@@ -105,6 +133,15 @@ def _as_held(spec: Spec, dialect: Dialect, heads: tuple[str, ...], source: Sourc
     return spec.set({"architecture.pooler": None}) if absent else spec
 
 
+def _as_now(origin: Origin, heads: tuple[str, ...]) -> Origin:
+    """``origin`` as saving needs it: what holds a fresh head is laid out as published with such a head."""
+    prefix = origin.dialect.prefix_of(heads)
+    if not any(name.startswith("heads.") for name in origin.fresh) or prefix == origin.prefix:
+        return origin
+    tables = {prefix + name.removeprefix(origin.prefix): table for name, table in origin.tables.items()}
+    return dataclasses.replace(origin, prefix=prefix, older={}, duplicates={}, absent=(), tables=tables)
+
+
 def _empty(spec: Spec, heads: tuple[str, ...], kind: type[Model], where: str) -> Model:
     """The model without storage; a config may hold values of the right kind that no part of a model takes."""
     try:
@@ -116,7 +153,7 @@ def _empty(spec: Spec, heads: tuple[str, ...], kind: type[Model], where: str) ->
 
 
 def read_weights(
-    spec: Spec, heads: Sequence[str], origin: Origin, *, fresh_head: bool = False,
+    spec: Spec, heads: Sequence[str], origin: Origin, *, fresh: Fresh | None = None,
     dtype: str | torch.dtype | None = None, device: str = "cpu",
 ) -> dict[str, Tensor]:  # fmt: skip
     """Canonical name -> tensor for all that ``spec`` with ``heads`` holds, as views of the files where possible.
@@ -130,7 +167,7 @@ def read_weights(
     """
     is_int8 = int8.check(origin.config, str(origin.directory))
     held = int8.Int8Files(origin.directory) if is_int8 else open_tensors(origin.directory)
-    reading = _Reading(held, spec, tuple(heads), origin, fresh_head)
+    reading = _Reading(held, spec, tuple(heads), origin, fresh)
     return _values(reading, lambda value: _placed(value, dtype, device))
 
 
@@ -160,7 +197,13 @@ class _Reading:
     spec: Spec
     heads: tuple[str, ...]
     origin: Origin
-    fresh_head: bool
+    fresh: Fresh | None
+
+    @property
+    def other_head(self) -> bool:
+        """Whether the first head is to tell other labels apart than the one that may be on disk."""
+        labels = self.fresh.labels if self.fresh is not None else ()
+        return bool(labels) and label_names(self.origin.config) != labels
 
     def __post_init__(self) -> None:
         self.dialect = self.origin.dialect = self._spelt(self.origin.dialect)
@@ -197,7 +240,11 @@ class _Reading:
 def _values(reading: _Reading, place: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
     arch, origin = reading.spec.architecture, reading.origin
     steps = plan(reading.dialect, arch, reading.heads, origin.prefix)
-    missing = [step for step in steps if any(name not in reading.disk for name in step.disk)]
+    own = f"heads.{reading.heads[0]}." if reading.other_head else None
+    missing = [
+        step for step in steps
+        if any(name not in reading.disk for name in step.disk) or (own and step.ours[0].startswith(own))
+    ]  # fmt: skip
     fixed = constants(arch, reading.heads)
     left_out = [step for step in missing if step.ours[0] in fixed]
     origin.absent = tuple(name for step in left_out for name in step.disk)
@@ -229,8 +276,8 @@ def _fresh(reading: _Reading, steps: list[Step], missing: list[Step]) -> dict[st
         return {}
     backbone = [step for step in missing if not step.ours[0].startswith(("heads.", "pooler."))]
     first = (backbone or missing)[0]
-    name = next(one for one in first.disk if one not in reading.disk)
-    if backbone or not reading.fresh_head:
+    if backbone or reading.fresh is None:
+        name = next(one for one in first.disk if one not in reading.disk)
         near = nearest(name, [one for one in reading.disk if one not in first.disk and one.isprintable()])
         head = "" if backbone else "; or load with fresh_head=True to start this head fresh"
         raise DamagedFile(
@@ -240,7 +287,8 @@ def _fresh(reading: _Reading, steps: list[Step], missing: list[Step]) -> dict[st
     reading.origin.fresh = tuple(one for step in missing for one in step.ours)
     shapes = {one: shape for step in missing for one, shape in zip(step.ours, step.shapes, strict=True)}
     arch = reading.spec.architecture
-    return {one: initial(arch, one, torch.empty(shape, device="meta"), 0) for one, shape in shapes.items()}
+    seed = reading.fresh.seed
+    return {one: initial(arch, one, torch.empty(shape, device="meta"), seed) for one, shape in shapes.items()}
 
 
 def _counted(reading: _Reading, steps: list[Step]) -> str:
@@ -265,6 +313,8 @@ def _account(reading: _Reading, used: set[str]) -> None:
             origin.tables[name] = _table(reading, name, reading.dialect.tables[name.removeprefix(origin.prefix)])
         elif name in others:
             origin.unused[name] = others[name]
+        elif reading.other_head and _in_place(reading, name):
+            origin.unused[name] = "its head is for other labels"
         elif drop is not None and not _in_place(reading, name):
             origin.unused[name] = drop.why
         else:
@@ -342,4 +392,4 @@ def _check_duplicates(reading: _Reading, steps: list[Step]) -> None:
             )  # fmt: skip
 
 
-__all__ = ["Origin", "UsageError", "load", "read_weights"]
+__all__ = ["Fresh", "Origin", "UsageError", "load", "read_weights"]

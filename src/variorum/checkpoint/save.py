@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +21,13 @@ from variorum.errors import UsageError
 from variorum.family.names.gguf import WHY_READ_ONLY
 from variorum.family.names.own import TYPE as OWN
 from variorum.model import Model
+from variorum.parts.lora import adapters
 from variorum.parts.positions import sinusoids
 from variorum.spec.dialect import Dialect
 from variorum.spec.paths import lookup
 from variorum.spec.positions import Sinusoidal
+
+NOTHING: Mapping[str, bytes] = {}
 
 
 def _origin(model: Model) -> Origin | None:
@@ -67,13 +71,17 @@ def _tables(model: Model, dialect: Dialect, prefix: str) -> dict[str, Tensor]:
     return found
 
 
-def save(model: Model, directory: str | Path, *, weights: Literal["int8"] | None = None) -> None:
+def save(
+    model: Model, directory: str | Path, *, weights: Literal["int8"] | None = None,
+    beside: Mapping[str, bytes] = NOTHING,
+) -> None:  # fmt: skip
     """Write ``model`` to ``directory``: config.json, safetensors, tokenizer, manifest; atomically.
 
     A model that nobody published, such as a mix, gets a layout that is read here alone (``model_type`` variorum).
 
     Args:
         weights: "int8" writes the matrices of the layers as int8; see :mod:`variorum.checkpoint.int8`.
+        beside: further files by name, written and checked with the others.
 
     Raises:
         UsageError: the directory holds something else, or is a GGUF file; or int8 has no place in this layout.
@@ -81,6 +89,10 @@ def save(model: Model, directory: str | Path, *, weights: Literal["int8"] | None
     """
     if is_gguf(directory):
         raise UsageError(WHY_READ_ONLY, where=str(directory), remedy="save to a directory")
+    if adapters(model, merged=False):
+        raise UsageError(
+            f"{model.spec.name} has adapters beside its weights", remedy="merge them, or save them with save_adapter"
+        )
     if model.holds_codes:
         raise UsageError(
             f"{model.spec.name} holds int8 weights in the place of its own", remedy="save the model that it was made of"
@@ -90,7 +102,8 @@ def save(model: Model, directory: str | Path, *, weights: Literal["int8"] | None
     published = model.origin is not None and dialect.model_type != OWN
     known = {"model_type": dialect.model_type, **model.origin.published} if published else {}
     values = {name: p.detach() for name, p in (*model.named_tensors(), *model.named_constants())}
-    config = write_config(model.spec, dialect, dict(origin.config) if origin else known, model.head_names)
+    config = write_config(model.spec, dialect, dict(origin.config) if origin else known, model.head_names,
+                          model.label_names)  # fmt: skip
     tensors = disk_tensors(model, values)
     config.pop("quantization_config", None)
     if weights == "int8":
@@ -102,4 +115,4 @@ def save(model: Model, directory: str | Path, *, weights: Literal["int8"] | None
         others[GENERATION] = json.dumps(model.origin.generation, indent=2, sort_keys=True).encode() + b"\n"
     if model.tokenizer is not None:
         others |= model.tokenizer.files
-    files.write_directory(Path(directory), tensors, others)
+    files.write_directory(Path(directory), tensors, others | dict(beside))

@@ -1,7 +1,7 @@
 """The label set of a classification task, in one documented order.
 
-Names that are all whole numbers sort by value; otherwise names sort by code point. The order never
-depends on the rows' order, on hashing or on the locale, so a reloaded model names the same classes.
+Names sort by code point, which is scikit-learn's order too, so that columns of scores mean the same there. The order
+never depends on the rows' order, on hashing or on the locale, so a reloaded model names the same classes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ class LabelSet:
     @classmethod
     def of(cls, labels: Iterable[str]) -> LabelSet:
         """The distinct labels, in the documented order."""
-        distinct = set(labels)
-        numeric = all(name.isascii() and name.isdigit() for name in distinct)
-        return cls(tuple(sorted(distinct, key=(lambda name: (int(name), name)) if numeric else None)))
+        return cls(tuple(sorted(set(labels))))
 
     def __len__(self) -> int:
         return len(self.names)

@@ -73,3 +73,12 @@ def balance(labels: Sequence[str]) -> dict[str, int]:
     from collections import Counter
 
     return dict(sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def indicated_f1(given: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Floats:
+    """F1 of each label, [labels], of labels given and right [N, labels]; NaN where a label is neither."""
+    import numpy as np
+
+    total = given.sum(0) + truth.sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(total > 0, 2 * (given & truth).sum(0) / total, np.nan))
