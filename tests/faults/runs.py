@@ -15,9 +15,9 @@ from variorum.spec.small import SCALES, Scale
 from variorum.text.stream import Source
 from variorum.training.prepare import prepare
 from variorum.training.pretrain import resume
-from variorum.training.recipes import Wishes
 from variorum.training.run import Keeping
 from variorum.training.rundir import CHECKPOINTS, DATA, MODEL, Asked, write_run
+from variorum.training.wishes import Wishes
 
 STEPS, SAVES = 9, 3
 WORDS = ("the", "a", "of", "ship", "sea", "man", "whale", "old", "white", "captain", "saw", "said", "day", "night")

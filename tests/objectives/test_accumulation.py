@@ -4,6 +4,7 @@ the counts of their targets."""
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -11,9 +12,17 @@ from torch import Tensor
 
 from tests.objectives.corpus import SYMBOLS, batch, rows_of
 from tests.objectives.test_every_pair import asked, own_words
+from tests.spec.shrunk import ALL, IMAGE
 from tests.tiny_specs import shaken
+from tests.training.processes import still
 from variorum.builder import build
 from variorum.objectives import Objective, objective_for, together
+from variorum.objectives.base import IGNORED
+from variorum.objectives.labels import Labels
+from variorum.objectives.mixture import TASK, Mixture
+from variorum.objectives.rewriting import Rewriting
+from variorum.training.loop import Compute, Trainer
+from variorum.training.optimiser import Optimisation
 
 #: An architecture for each objective. Two kinds of pairs, and both ways of a prefix, are different losses.
 LEARNS = (
@@ -24,7 +33,8 @@ LEARNS = (
     ("deberta-v3", "replaced_token"), ("distilbert", "distillation"), ("llama", "distillation"),
     ("e5", "contrastive"), ("gpt2", "contrastive"),
 )  # fmt: skip
-WHOLE, PIECES = slice(None), (slice(0, 1), slice(1, 4), slice(4, 6))
+PIECES = (slice(0, 1), slice(1, 4), slice(4, 6))
+BFLOAT = Compute(precision="bfloat16")
 
 
 def gradients(objective: Objective, model: torch.nn.Module, examples: list) -> tuple[float, list[Tensor]]:
@@ -60,11 +70,76 @@ def test_pieces_of_a_step_are_the_step(name: str, kind: str) -> None:
     else:
         pieces = [rows_of(whole, one) for one in PIECES]
     assert len({piece.count for piece in pieces}) > 1
-    loss, right = gradients(objective, model, [whole])
-    cut, mine = gradients(objective, model, pieces)
-    largest = max(float(one.abs().max()) for one in right)
+    alike(objective, model, [whole], pieces)
+
+
+def alike(objective: Objective, model: torch.nn.Module, one: list, other: list) -> None:
+    """Two ways of cutting a step give one loss and one gradient."""
+    loss, right = gradients(objective, model, one)
+    cut, mine = gradients(objective, model, other)
+    largest = max(float(gradient.abs().max()) for gradient in right)
     assert cut == pytest.approx(loss, rel=1e-12)
     assert max(float((a - b).abs().max()) for a, b in zip(mine, right, strict=True)) <= 1e-10 * largest
+
+
+@pytest.mark.case("V048")
+def test_pieces_read_in_both_directions_are_the_step() -> None:
+    objective = objective_for(ALL["bilm"], SYMBOLS)
+    model, draw = shaken(build(ALL["bilm"], head=objective.requires)), torch.Generator()
+    whole = objective.corrupt(batch("bidirectional_lm", rows=6), draw)
+    alike(objective, model, [whole], [rows_of(whole, one) for one in PIECES])
+
+
+@pytest.mark.case("V048")
+def test_images_are_labelled_alike_in_pieces_and_in_one() -> None:
+    spec = ALL["vit"]
+    model, draw = shaken(build(spec, head="image_classification")), torch.Generator().manual_seed(0)
+    pixels = torch.randn(6, spec.architecture.source.channels, IMAGE, IMAGE, generator=draw, dtype=torch.float64)
+    labels = torch.tensor([0, 1, IGNORED, 1, 0, 0])
+    objective = Labels("image_classification")
+    whole = objective.corrupt({"pixel_values": pixels, "labels": labels}, draw)
+    alike(objective, model, [whole], [rows_of(whole, one) for one in PIECES])
+
+
+@pytest.mark.case("V048")
+def test_every_target_of_a_step_of_several_tasks_counts_alike() -> None:
+    """A mixture's step is the sum of its tasks' losses over all their targets, each task whole or in pieces."""
+    spans = objective_for(asked("t5", "span_corruption"), SYMBOLS)
+    mixture = Mixture({"text": Rewriting(), "spans": spans}, {"text": 1.0, "spans": 1.0})
+    model = shaken(build(asked("t5", "text_to_text"), head="seq2seq_lm"))
+    tasks = []
+    for number, kind in enumerate(("text_to_text", "span_corruption")):
+        made = {**batch(kind, rows=6), TASK: torch.tensor(number)}
+        tasks.append(mixture.corrupt(made, torch.Generator().manual_seed(number)))
+    pieces = [
+        dataclasses.replace(rows_of(dataclasses.replace(task, beside={}), one), beside=task.beside)
+        for one in PIECES for task in tasks
+    ]  # fmt: skip
+    assert tasks[0].count != tasks[1].count
+    alike(mixture, model, tasks, pieces)
+
+
+@pytest.mark.parametrize("name", ["e5", "electra"])
+def test_pieces_are_told_of_each_other_in_the_precision_of_the_step(name: str) -> None:
+    """In bfloat16 a step in pieces is the step in one as near as bfloat16 goes, whatever the pieces need to know."""
+    kind = {"e5": "contrastive", "electra": "replaced_token"}[name]
+    norms = {}
+    for cut in ((6,), (1, 3, 2)):
+        spec = still(asked(name, kind))
+        objective = objective_for(spec, SYMBOLS)
+        model = shaken(build(spec, head=objective.requires)).float()
+        whole = batch(kind, rows=6)
+        begins = [sum(cut[:i]) for i in range(len(cut))]
+        pieces = [
+            {key: value[at : at + size] for key, value in whole.items()} for at, size in zip(begins, cut, strict=True)
+        ]
+        settings = Optimisation(steps=2, rate=1e-3, warmup=0)
+        step = Trainer(model, objective, lambda _, p=pieces: p, settings, seed=0, compute=BFLOAT).advance()
+        norms[cut] = (step.loss, step.norm)
+    one, many = norms.values()
+    if kind == "contrastive":  # nothing is drawn, so that both ask the same
+        assert many == pytest.approx(one, rel=0.02)
+    assert all(math.isfinite(value) for value in many)
 
 
 @pytest.mark.case("V048")

@@ -15,6 +15,7 @@ from variorum.family import find
 from variorum.objectives import objective_for
 from variorum.objectives.replaced import GENERATOR, TABLE, ReplacedToken, generator_spec, judged, sampled
 from variorum.spec.recipe import Generator
+from variorum.training.evaluate import held_out
 
 
 def made(embeddings: str, name: str = "electra") -> tuple[ReplacedToken, torch.nn.Module, torch.nn.Module]:
@@ -64,6 +65,15 @@ def test_the_loss_is_the_generators_plus_fifty_times_the_judgements_of_every_rea
     loss = objective.loss(model, example)
     assert (loss.total / loss.count).item() == pytest.approx(right.item(), rel=1e-10)
     assert int(mask.sum()) > 4 * loss.count
+
+
+def test_a_held_out_score_tells_the_terms_apart_and_how_many_tokens_were_replaced() -> None:
+    objective, model, _ = made("separate")
+    score = held_out(model, objective, [batch("replaced_token")], seed=1)
+    words, judged, replaced = (score.parts[name][0] for name in ("words", "judged", "replaced"))
+    assert score.loss == pytest.approx(words + 50 * judged, rel=1e-9)
+    assert 0 < replaced < 0.3
+    assert {"held_out", "words", "judged_low", "replaced_high"} < score.row().keys()
 
 
 @pytest.mark.mechanism("E5")

@@ -1,49 +1,39 @@
-"""One process of several, started by ``torchrun`` from the tests: trains a tiny model, and says what it saw.
+"""One process of several, started by ``torchrun`` from the tests: trains tiny models, and says what it saw.
 
-``python -m tests.training.processes FOLDER STEPS MODEL WAY [FROM]``: from the first step, or from the snapshot FROM;
-writes a snapshot into FOLDER/MODEL-WAY-N at the end, and the losses to FOLDER/MODEL-WAY-N.json.
+``python -m tests.training.processes FOLDER STEPS NAMES STRATEGIES [FROM]``: from the first step, or from the newest
+snapshot in FROM; writes a snapshot into FOLDER/NAME-STRATEGY-N at the end, and losses and norms to a file beside it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from tests.tiny_specs import shaken, tiny, words
+from tests.objectives.corpus import SYMBOLS, batch
+from tests.objectives.test_every_pair import asked, own_words
+from tests.tiny_specs import shaken
 from variorum.builder import build
-from variorum.objectives.base import Corrupted, LossSum, Objective
+from variorum.objectives import objective_for
 from variorum.spec.model import Model as Spec
-from variorum.training.distributed import Group, Way, even, joined, read, spread, write
+from variorum.training.distributed import Processes, joined
 from variorum.training.loop import Trainer
 from variorum.training.optimiser import Optimisation
+from variorum.training.snapshots import Snapshots
+from variorum.training.world import World
 
 if TYPE_CHECKING:
     from variorum.objectives.base import Batch
 
 STEPS, PIECES = 12, 4
-HEADS = {"albert": "masked_lm", "gpt2": "causal_lm"}
+#: Layers that are one; a tied table; a generator that shares its table with the model; a teacher that learns nothing.
+KINDS = {
+    "albert": "masked_lm", "gpt2": "causal_lm", "electra": "replaced_token", "distilbert": "distillation",
+}  # fmt: skip
 DROPOUTS = ("dropout", "input.dropout", "block.dropout", "block.attention.dropout", "block.feedforward.dropout")
-
-
-class Copy(Objective):
-    """Say what was read: any head that scores words learns it, and nothing is drawn."""
-
-    name = "copy"
-
-    def __init__(self, head: str) -> None:
-        self.requires = (head,)
-
-    def corrupt(self, batch: Batch, rng: torch.Generator) -> Corrupted:
-        return Corrupted(inputs=batch, targets=batch["input_ids"])
-
-    def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
-        scores = model(**example.inputs).logits.flatten(0, 1)
-        total = torch.nn.functional.cross_entropy(scores, example.targets.flatten(), reduction="sum")
-        return LossSum(total=total, count=example.count)
+Seen = list[tuple[float, float]]
 
 
 def still(spec: Spec) -> Spec:
@@ -58,38 +48,46 @@ def still(spec: Spec) -> Spec:
     return spec
 
 
-def pieces(step: int) -> list[Batch]:
-    """Four micro-batches of unequal length, so that a mean of means would be wrong."""
-    return [{"input_ids": words(2, 5 + 3 * i, seed=10 * step + i)} for i in range(PIECES)]
-
-
-def trainer(name: str, way: Way, world: Group) -> Trainer:
+def trainer(name: str, world: World, kind: str = "adamw") -> Trainer:
     """In float64, before its first step."""
-    model = shaken(build(still(tiny(name)), head=HEADS[name]))
-    if world.size > 1:
-        spread(model, way)
-    settings = Optimisation(steps=STEPS, rate=1e-2, warmup=2, clip=0.5)
-    return Trainer(model, Copy(HEADS[name]), even(pieces, world), settings, seed=0, world=world)
+    spec = still(asked(name, KINDS[name]))
+    pad = getattr(spec.architecture.source, "pad_id", 0) or 0
+    symbols = dataclasses.replace(SYMBOLS, pad=pad, special=SYMBOLS.special | {pad})
+    teacher = shaken(build(spec, head=own_words(spec)), 5) if KINDS[name] == "distillation" else None
+    objective = objective_for(spec, symbols, teacher=teacher)
+    model = shaken(build(spec, head=objective.requires))
+
+    def pieces(step: int) -> list[Batch]:
+        """Micro-batches of unequal length, so that a mean of means would be wrong."""
+        return [batch(KINDS[name], rows=2, longest=8 + 3 * i, seed=10 * step + i, pad=pad) for i in range(PIECES)]
+
+    settings = Optimisation(steps=STEPS, rate=1e-2, warmup=2, clip=0.5, kind=kind)  # type: ignore[arg-type]
+    return Trainer(model, objective, pieces, settings, seed=0, world=world)
 
 
-def run(folder: Path, steps: int, name: str, way: Way, world: Group, begin: Path | None) -> list[float]:
-    """Train up to ``steps``, and write the snapshot; the losses on the way."""
-    one = trainer(name, way, world)
+def run(place: Path, steps: int, name: str, world: World, begin: Path | None = None) -> Seen:
+    """Train up to ``steps``, and write the snapshot; losses and norms on the way."""
+    one = trainer(name, world)
     if begin is not None:
-        one.restore(read(begin, one)[0])
-    losses = [one.advance().loss for _ in range(one.step, steps)]
-    write(folder / f"{name}-{way}-{world.size}", one, {"losses": losses})
-    return losses
+        found = Snapshots(begin, world=world).newest(one.state())
+        assert found is not None
+        one.restore(found.state)
+    records = [one.advance() for _ in range(one.step, steps)]
+    Snapshots(place, world=world).save(one.state(), {"name": name})
+    return [(record.loss, record.norm) for record in records]
 
 
-def main(folder: str, steps: str, names: str, ways: str, begin: str = "") -> None:
+def main(folder: str, steps: str, names: str, strategies: str, begin: str = "") -> None:
     with joined() as world:
-        for name in names.split(","):
-            for way in cast(list[Way], ways.split(",")):
-                start = Path(begin.format(name=name, way=way)) if begin else None
-                losses = run(Path(folder), int(steps), name, way, world, start)
+        for strategy in strategies.split(","):
+            if isinstance(world, Processes):
+                world.strategy = strategy
+            for name in names.split(","):
+                start = Path(begin.format(name=name, strategy=strategy)) if begin else None
+                place = Path(folder) / f"{name}-{strategy}-{world.size}"
+                seen = run(place, int(steps), name, world, start)
                 if world.rank == 0:
-                    (Path(folder) / f"{name}-{way}-{world.size}.json").write_text(json.dumps(losses))
+                    place.with_suffix(".json").write_text(json.dumps(seen))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Two processes train what one trains, replicated or sharded, and a checkpoint of any number is read by any other."""
+"""Two processes train what one trains, replicated or sharded, and a snapshot of any number is read by any other."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,16 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.tiny_specs import made, tiny
-from tests.training.processes import HEADS, pieces, run, still, trainer
-from variorum.builder import build
-from variorum.checkpoint import manifest
+from tests.tiny_specs import made
+from tests.training.processes import KINDS, PIECES, Seen, run, trainer
 from variorum.errors import DamagedFile, UsageError
-from variorum.training.distributed import PREFIX, even, own_layers, read
-from variorum.training.loop import ALONE, Alone
+from variorum.training.distributed import own_layers
+from variorum.training.optimiser import Optimisation, optimisers
+from variorum.training.session import shared
+from variorum.training.snapshots import PREFIX, Snapshots
+from variorum.training.world import ALONE, Alone
 
-SAME = 1e-9  # in float64: sums in another order, through a dozen steps of an optimiser
-WAYS = ("replicate", "shard")
+SAME = 1e-9  # in float64: sums in another order, through a few steps of an optimiser
+STRATEGIES = ("ddp", "fsdp")
 FIRST, SECOND, THIRD = 3, 5, 7
 
 
@@ -33,89 +33,115 @@ def start(processes: int, *given: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def seen(folder: Path, name: str, strategy: str, processes: int) -> list[float]:
+    """Losses and norms in one row."""
+    return flat(json.loads((folder / f"{name}-{strategy}-{processes}.json").read_text()))
+
+
+def flat(pairs: Seen) -> list[float]:
+    return [value for pair in pairs for value in pair]
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes made of both models, both ways."""
+    """What two processes made of every model, both ways."""
     folder = tmp_path_factory.mktemp("two")
-    start(2, str(folder), str(FIRST), ",".join(HEADS), ",".join(WAYS))
+    start(2, str(folder), str(FIRST), ",".join(KINDS), ",".join(STRATEGIES))
     return folder
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
-    """The losses of one process that trains each model without a stop."""
+    """What one process saw that trained each model without a stop."""
     folder = tmp_path_factory.mktemp("alone")
-    return {name: run(folder, THIRD, name, "replicate", ALONE, None) for name in HEADS}
+    return {name: flat(run(folder / name, THIRD, name, ALONE)) for name in KINDS}
 
 
-def snapshot(folder: Path, name: str, way: str, processes: int, step: int) -> Path:
-    return folder / f"{name}-{way}-{processes}" / f"{PREFIX}{step:08}"
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", KINDS)
+def test_two_processes_have_the_losses_and_norms_of_one_with_the_same_batch(two, alone, name, strategy):
+    assert seen(two, name, strategy, 2) == pytest.approx(alone[name][: 2 * FIRST], rel=SAME)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", HEADS)
-def test_two_processes_have_the_losses_of_one_with_the_same_batch(two, alone, name, way):
-    losses = json.loads((two / f"{name}-{way}-2.json").read_text())
-    assert losses == pytest.approx(alone[name][:FIRST], rel=SAME)
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_a_checkpoint_holds_each_shared_tensor_once_by_its_canonical_name(two, name):
-    one = trainer(name, "replicate", ALONE)
-    for way in WAYS:
-        state, facts = read(snapshot(two, name, way, 2, FIRST), one)
-        weights = {key for key in state.tensors if key.startswith("model/")}
-        assert weights == {f"model/{key}" for key, _ in one.model.named_tensors()}
-        assert state.step == FIRST == len(facts["losses"])
-    files = list(snapshot(two, name, "shard", 2, FIRST).glob("*.safetensors"))
-    assert len(files) == 2
+@pytest.mark.parametrize("name", KINDS)
+def test_a_snapshot_holds_each_shared_tensor_once_by_its_canonical_name(two, name):
+    one = trainer(name, ALONE).state()
+    wanted = {key for key in one.tensors if not key.startswith("random/")}
+    for strategy in STRATEGIES:
+        found = Snapshots(two / f"{name}-{strategy}-2").newest(one)
+        assert found is not None and found.state.step == FIRST
+        assert {key for key in found.state.tensors if key.split("/")[0] not in ("optimiser", "random")} == wanted
+        assert all(found.state.tensors[key].shape == one.tensors[key].shape for key in wanted)
+    assert len(list((two / f"{name}-fsdp-2" / f"{PREFIX}{FIRST:08}").glob("*.safetensors"))) == 2
 
 
 def test_two_then_one_then_four_processes_go_on_as_if_one_had_done_it_all(two, alone, tmp_path):
-    for name in HEADS:
-        losses = run(tmp_path, SECOND, name, "shard", ALONE, snapshot(two, name, "shard", 2, FIRST))
-        assert losses == pytest.approx(alone[name][FIRST:SECOND], rel=SAME)
-    begin = str(snapshot(tmp_path, "{name}", "shard", 1, SECOND))
-    start(4, str(tmp_path), str(THIRD), ",".join(HEADS), ",".join(WAYS), begin)
-    for name in HEADS:
-        for way in WAYS:
-            losses = json.loads((tmp_path / f"{name}-{way}-4.json").read_text())
-            assert losses == pytest.approx(alone[name][SECOND:THIRD], rel=SAME)
+    for name in KINDS:
+        place = tmp_path / f"{name}-fsdp-1"
+        losses = flat(run(place, SECOND, name, ALONE, two / f"{name}-fsdp-2"))
+        assert losses == pytest.approx(alone[name][2 * FIRST : 2 * SECOND], rel=SAME)
+    start(4, str(tmp_path), str(THIRD), ",".join(KINDS), ",".join(STRATEGIES), str(tmp_path / "{name}-fsdp-1"))
+    for name in KINDS:
+        for strategy in STRATEGIES:
+            assert seen(tmp_path, name, strategy, 4) == pytest.approx(alone[name][2 * SECOND :], rel=SAME)
 
 
-def test_a_snapshot_that_lost_a_byte_is_refused(two, tmp_path):
-    place = tmp_path / "damaged"
-    shutil.copytree(snapshot(two, "gpt2", "shard", 2, FIRST), place)
-    one = trainer("gpt2", "replicate", ALONE)
-    shard = next(place.glob("*.safetensors"))
-    shard.write_bytes(shard.read_bytes()[:-1])
+def test_a_snapshot_of_several_that_lost_a_byte_is_passed_over_aloud(two):
+    place, said = two / "gpt2-ddp-2", []
+    shard = next(place.glob("*/*.safetensors"))
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1])
+    one = Snapshots(place, say=said.append)
+    state = trainer("gpt2", ALONE).state()
+    assert one.newest(state) is None and "which is not whole" in said[0]
     with pytest.raises(DamagedFile, match="expected"):
-        read(place, one)
-    (place / manifest.NAME).unlink()
-    with pytest.raises(DamagedFile, match="never finished"):
-        read(place, one)
+        one.named(f"{PREFIX}{FIRST:08}", state)
+    shard.write_bytes(whole)
+    assert one.newest(state) is not None
 
 
 def test_layers_that_share_parameters_are_no_units_of_their_own():
     """ALBERT's layers are one; GPT-2's are each their own, and its tied table belongs to the whole."""
     assert own_layers(made("albert")) == []
-    gpt = build(still(tiny("gpt2")), head="causal_lm")
+    gpt = made("gpt2", "causal_lm")
     assert own_layers(gpt) == list(gpt.decoder.layers)
     tied = {id(gpt.decoder.input.table.weight)}
     assert tied.isdisjoint(id(p) for layer in own_layers(gpt) for p in layer.parameters())
 
 
 def test_micro_batches_that_cannot_be_shared_evenly_are_refused_before_anybody_waits():
-    class Three(Alone):
-        size = 3
+    one = trainer("gpt2", ALONE)
+    one.world = type("Three", (Alone,), {"size": 3})()
+    with pytest.raises(UsageError, match=rf"{PIECES} micro-batches cannot be shared by 3 processes"):
+        one.advance()
 
-    with pytest.raises(UsageError, match=r"4 micro-batches cannot be shared by 3 processes.*--micro-batch"):
-        even(pieces, Three())(0)
-    assert len(even(pieces, ALONE)(0)) == 4
+
+@pytest.mark.parametrize(
+    ("rows", "micro", "processes", "size"),
+    [(32, 32, 1, 32), (32, 32, 2, 16), (32, 16, 2, 16), (32, 16, 4, 8), (32, 32, 3, 11), (7, 7, 2, 4), (4, 1, 4, 1)],
+)
+def test_rows_of_a_step_are_cut_so_that_each_process_has_as_many(rows, micro, processes, size):
+    assert shared(rows, micro, processes) == size
+
+
+def test_fewer_rows_than_processes_are_refused():
+    with pytest.raises(UsageError, match=r"3 rows of a step cannot be shared by 4 processes.*--batch"):
+        shared(3, 3, 4)
+
+
+def test_adafactor_steps_no_sharded_tensors_and_says_so():
+    class Part(torch.nn.Parameter):
+        def to_local(self) -> torch.Tensor: ...
+
+    settings = Optimisation(steps=2, rate=1e-3, warmup=0, kind="adafactor")
+    with pytest.raises(UsageError, match="--strategy ddp"):
+        optimisers({"model/weight": Part(torch.ones(2, 2))}, settings)
 
 
 def test_random_streams_of_processes_that_did_not_exist_start_anew(two):
-    one = trainer("gpt2", "replicate", ALONE)
+    one = trainer("gpt2", ALONE)
     one.dropout.states["cpu"] = torch.zeros_like(one.dropout.states["cpu"])
-    state, _ = read(snapshot(two, "gpt2", "replicate", 2, FIRST), one)
-    assert bool(state.tensors["random/cpu"].any()) and not any(key.startswith("random/1") for key in state.tensors)
+    found = Snapshots(two / "gpt2-ddp-2").newest(one.state())
+    assert found is not None
+    tensors = found.state.tensors
+    assert bool(tensors["random/cpu"].any()) and not any(key.startswith("random/1") for key in tensors)

@@ -18,10 +18,12 @@ from variorum.objectives.causal import Causal
 from variorum.spec.rules import check
 from variorum.spec.small import SCALES, scaled, worded
 from variorum.training.budget import Budget, budget_of
-from variorum.training.evaluate import held_out
+from variorum.training.evaluate import by_frequency, held_out
 from variorum.training.loop import Compute, Trainer
 from variorum.training.optimiser import Optimisation
-from variorum.training.recipes import Wishes, settle
+from variorum.training.recipes import settle
+from variorum.training.whole import Whole
+from variorum.training.wishes import Wishes
 
 SETTINGS = Optimisation(steps=40, rate=1e-2, warmup=2)
 TRAINED = ("bert", "roberta", "albert", "electra", "deberta", "modernbert", "t5", "gpt2", "llama")
@@ -117,9 +119,10 @@ def test_a_held_out_score_is_the_mean_over_targets_and_moves_no_random_stream():
     model = made("gpt2", "causal_lm")
     batches = [rows(step)[0] for step in range(12)]
     before = torch.get_rng_state()
-    score = held_out(model, Causal(), batches, seed=1)
+    whole = Whole(Causal(), model, {})
+    score = held_out(whole, Causal(), batches, seed=1)
     assert torch.equal(before, torch.get_rng_state())
-    assert score == held_out(model, Causal(), batches, seed=1)
+    assert score == held_out(whole, Causal(), batches, seed=1)
     assert score.targets == 12 * 4 * 8
     ids = torch.cat([batch["input_ids"] for batch in batches])
     with torch.no_grad():
@@ -127,6 +130,12 @@ def test_a_held_out_score_is_the_mean_over_targets_and_moves_no_random_stream():
     whole = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
     assert score.loss == pytest.approx(float(whole), rel=1e-9)
     assert score.low < score.loss < score.high
+
+
+def test_a_guess_knows_how_often_each_answer_is_right_and_no_more():
+    known, asked = torch.tensor([[5, 6, 5, 6, 5]]), torch.tensor([[5, 6, 6]])
+    guess = by_frequency(Causal(), [{"input_ids": known}], [{"input_ids": asked}], seed=1)
+    assert guess == pytest.approx(math.log(11 / 3)), "6 was right twice, 5 twice, and 0 to 4 never; each once more"
 
 
 @pytest.mark.parametrize(

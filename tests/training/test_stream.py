@@ -182,9 +182,11 @@ def test_the_orders_of_epochs_are_as_unlike_as_chance_makes_them(rows: int):
 def test_a_step_is_a_pure_function_and_short_rows_come_first(corpus, tokenizer: Tokenizer):
     short = cut(corpus, "full_sentences", Shape(length=12, wrapper=2, end=tokenizer.sep_id or 0))
     long = cut(corpus, "full_sentences", shape(tokenizer))
-    phases = (Phase(begin=0, end=9, rows=short, batch=4), Phase(begin=9, end=12, rows=long, batch=4))
+    phases = (
+        Phase(begin=0, end=9, rows=short, batch=4, micro=3), Phase(begin=9, end=12, rows=long, batch=4, micro=3)
+    )  # fmt: skip
     dress = Dress(wrapper=tokenizer.wrapper, pad_id=tokenizer.pad_id or 0, segments=True)
-    feed = Feed(phases=phases, dress=dress, micro=3, seed=1)
+    feed = Feed(phases=phases, dress=dress, seed=1)
     pieces = feed(4)
     assert [len(piece["input_ids"]) for piece in pieces] == [3, 1]
     assert all((a["input_ids"] == b["input_ids"]).all() for a, b in zip(pieces, feed(4), strict=True))

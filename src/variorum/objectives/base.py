@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """Target value that no loss counts (the field's usual mark)."""
-MAIN = "targets"
+MAIN = "words"
+"""Name of a loss's first term, whatever the others are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class Corrupted:
         targets: int64, :data:`IGNORED` where nothing is asked.
         beside: what else the loss reads, a row for each row of the inputs.
         counts: how many targets each further term of the loss has.
-        whole: the same of the whole step, and its ``targets``; ``None`` where this is the whole.
+        whole: the same of the whole step, and its targets under :data:`MAIN`; ``None`` where this is the whole.
     """
 
     inputs: Mapping[str, Any]
@@ -52,10 +53,14 @@ class LossSum:
     """Summed loss in nats and the number of targets behind it.
 
     Over a step, the sum of totals by the sum of counts is the loss: further terms are scaled to their share of that.
+
+    Attributes:
+        parts: what a report tells beside a loss of several terms, by name: a sum and its own count each.
     """
 
     total: torch.Tensor
     count: int
+    parts: Mapping[str, tuple[torch.Tensor, int]] = dataclasses.field(default_factory=dict)
 
 
 class Term(NamedTuple):
@@ -130,8 +135,12 @@ def joined(example: Corrupted, main: torch.Tensor, *terms: Term) -> LossSum:
 
     So Σ totals / Σ counts is main mean + Σ weight · mean of each term, however the step was cut.
     """
-    whole = example.whole or {MAIN: example.count, **example.counts}
+    here = {MAIN: example.count, **example.counts}
+    whole = example.whole or here
     total = main
     for term in terms:
         total = total + term.weight * max(1, whole[MAIN]) / max(1, whole[term.name]) * term.total
-    return LossSum(total=total, count=example.count)
+    sums = {MAIN: main, **{term.name: term.total for term in terms}} if terms else {}
+    return LossSum(
+        total=total, count=example.count, parts={name: (one.detach(), here[name]) for name, one in sums.items()}
+    )

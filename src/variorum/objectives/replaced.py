@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from variorum.objectives.symbols import Symbols
     from variorum.spec.model import Model as Spec
 
-TABLE, JUDGED = "encoder.input.table", "judged"
+TABLE, JUDGED, REPLACED = "encoder.input.table", "judged", "replaced"
 GENERATOR = "generator"
 
 
@@ -79,7 +79,10 @@ class ReplacedToken(Objective):
         return dataclasses.replace(made, beside=beside, counts={JUDGED: int(real.sum())})
 
     def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
-        """The generator's cross-entropy at the hidden tokens, plus the model's binary one at every real token."""
+        """The generator's cross-entropy at the hidden tokens, plus the model's binary one at every real token.
+
+        Beside both, the share of tokens that are replaced: the better the generator, the fewer and the harder to tell.
+        """
         import torch.nn.functional as F
 
         generator = self.networks(model)[GENERATOR]
@@ -93,7 +96,9 @@ class ReplacedToken(Objective):
         verdicts = model(**self._read(model, inputs, read)).logits
         errors = F.binary_cross_entropy_with_logits(verdicts, labels.to(verdicts.dtype), reduction="none")
         main = F.cross_entropy(scores, targets[chosen], reduction="sum")
-        return joined(example, main, Term(JUDGED, (errors * real).sum(), self.settings.weight))
+        found = joined(example, main, Term(JUDGED, (errors * real).sum(), self.settings.weight))
+        replaced = ((labels * real).sum(), example.counts[JUDGED])
+        return dataclasses.replace(found, parts={**found.parts, REPLACED: replaced})
 
     def _read(self, model: torch.nn.Module, inputs: dict[str, Any], ids: torch.Tensor) -> dict[str, Any]:
         """What the model reads: the ids, or their vectors where its table is the generator's plus a difference."""

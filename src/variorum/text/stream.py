@@ -163,12 +163,25 @@ def _hub(place: str, column: str) -> Iterator[str]:
             "data sets of the Hub need the package datasets", where=f"{FROM_HUB}{place}",
             remedy="pip install 'variorum[hub]'",
         ) from None  # fmt: skip
+    where = f"{FROM_HUB}{place}"
     place, _, split = place.partition("@")
     name, _, config = place.partition(":")
-    for row in datasets.load_dataset(name, config or None, split=split or "train", streaming=True):
-        if not isinstance(row.get(column), str):
-            raise NotFound(f"no text {column!r} among {', '.join(row)}", where=place, remedy="name one with --column")
-        yield row[column]
+    try:
+        for row in datasets.load_dataset(name, config or None, split=split or "train", streaming=True):
+            if not isinstance(row.get(column), str):
+                known = ", ".join(row)
+                raise NotFound(f"no text {column!r} among {known}", where=where, remedy="name one with --column")
+            yield row[column]
+    except ConnectionError as error:
+        files = "a folder of .jsonl or .parquet files"
+        raise NotFound(f"the Hub is not reached ({_first(error)})", where=where, remedy=f"go online, or give {files}") from error
+    except (FileNotFoundError, ValueError) as error:
+        raise NotFound(_first(error), where=where, remedy="hf:org/name, then :config and @split as it has them") from error
+
+
+def _first(error: Exception) -> str:
+    """The first line of what somebody else's error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 _READERS = {

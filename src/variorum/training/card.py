@@ -25,6 +25,9 @@ def _text(folder: Path, session: Session, plan: Plan, score: Score | None) -> st
     held = "nothing was held out"
     if score is not None:
         held = f"{score.loss:.4f} nats a target (95 % interval {score.low:.4f} to {score.high:.4f})"
+        parts = score.parts.items()
+        held += "".join(f"; {name} {mean:.4f} ({low:.4f} to {high:.4f})" for name, (mean, low, high) in parts)
+        held += f". Who knows only how often words occur has {session.guessed():.4f} nats a word"
     sources = ", ".join(source["place"] for source in asked["sources"])
     why = "\n".join(f"| {name} | {getattr(settled, name)} | {reason} |" for name, reason in settled.why.items())
     networks = ", ".join(f"`{name}/`" for name in session.trainer.networks if name != "model")

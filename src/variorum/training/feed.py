@@ -77,21 +77,21 @@ def _filled(slot: Slot, text: Ids) -> Ids:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Steps ``begin`` to before ``end`` of a run read ``batch`` of these rows each."""
+    """Steps ``begin`` to before ``end`` of a run read ``batch`` of these rows each, ``micro`` at a time at most."""
 
     begin: int
     end: int
     rows: Rows
     batch: int
+    micro: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feed:
-    """Step number → micro-batches of at most ``micro`` rows."""
+    """Step number → micro-batches."""
 
     phases: tuple[Phase, ...]
     dress: Dress
-    micro: int
     seed: int
 
     def __post_init__(self) -> None:
@@ -100,19 +100,17 @@ class Feed:
                 raise UsageError("there is not one row of this length", where="data", remedy="use shorter rows")
 
     def __call__(self, step: int) -> list[Batch]:
-        found, rows = self.numbers(step)
-        numbers = found.tolist()
-        return [self.dress.batch(rows, numbers[i : i + self.micro]) for i in range(0, len(numbers), self.micro)]
-
-    def numbers(self, step: int) -> tuple[Ids, Rows]:
-        """The row numbers of a step, and what they number."""
-        index = next((i for i, phase in enumerate(self.phases) if step < phase.end), len(self.phases) - 1)
-        phase = self.phases[index]
+        index, phase = self._phase(step)
         # Each phase's rows are their own, so its order is too.
         order = Shuffle(rows=len(phase.rows), seed=self.seed + index)
-        return order((step - phase.begin) * phase.batch, phase.batch), phase.rows
+        numbers = order((step - phase.begin) * phase.batch, phase.batch).tolist()
+        return [self.dress.batch(phase.rows, numbers[i : i + phase.micro]) for i in range(0, phase.batch, phase.micro)]
+
+    def _phase(self, step: int) -> tuple[int, Phase]:
+        index = next((i for i, phase in enumerate(self.phases) if step < phase.end), len(self.phases) - 1)
+        return index, self.phases[index]
 
     def epochs(self, step: int) -> float:
         """How often the rows of its phase were read when ``step`` begins."""
-        phase = next((phase for phase in self.phases if step < phase.end), self.phases[-1])
+        _, phase = self._phase(step)
         return (step - phase.begin) * phase.batch / len(phase.rows)

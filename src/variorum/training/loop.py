@@ -9,7 +9,7 @@
     trainer.state(); trainer.restore(...)  # everything a later process needs to go on bit for bit
 
 ``world`` is this process's place among several that train one model: rank r takes micro-batches r, r + size, … of each
-step, counts and losses are summed over all, and gradients are expected to be *averaged* by whoever wrapped the model.
+step, counts and losses are summed over all, and gradients averaged.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from variorum.errors import RunFailed
+from variorum.errors import RunFailed, UsageError
 from variorum.objectives.base import together
 from variorum.training.optimiser import Optimisation, clip, optimisers, set_rate
 from variorum.training.state import State, read_state, write_state
 from variorum.training.streams import CORRUPTION, DROPOUT, stream, stream_seed
+from variorum.training.world import ALONE, World
 
 if TYPE_CHECKING:
     import torch
@@ -64,30 +65,7 @@ class Compute:
     recompute: bool = False
 
 
-class World(Protocol):
-    """This process among those that train one model together."""
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def sum(self, value: float) -> float:
-        """``value`` added up over all processes, the same everywhere."""
-        ...
-
-
-class Alone:
-    """One process."""
-
-    rank, size = 0, 1
-
-    def sum(self, value: float) -> float:
-        return value
-
-
-HERE, ALONE = Compute(), Alone()
+HERE = Compute()
 
 
 class Trainer:
@@ -105,9 +83,12 @@ class Trainer:
         self, model: torch.nn.Module, objective: Objective, pieces: PiecesOfStep, settings: Optimisation, *, seed: int,
         compute: Compute = HERE, world: World = ALONE,
     ) -> None:  # fmt: skip
+        from variorum.training.whole import Whole
+
         self.model, self.objective, self.pieces = model, objective, pieces
         self.settings, self.seed, self.compute, self.world = settings, seed, compute, world
         self.networks: Mapping[str, torch.nn.Module] = {MODEL: model, **objective.networks(model)}
+        self.loss = world.spread(Whole(objective, model, self.networks))
         self.named = dict(_trained(self.networks))
         self.optimisers = optimisers(self.named, settings)
         self.dropout = Dropout(stream_seed(seed, DROPOUT if world.rank == 0 else f"{DROPOUT}/{world.rank}"))
@@ -144,15 +125,22 @@ class Trainer:
 
     def _backward(self, step: int) -> tuple[float, int]:
         """Accumulate gradients of the mean over the targets of *all* pieces; returns that mean and the count."""
-        rank, size = self.world.rank, self.world.size
-        mine = [(i, piece) for i, piece in enumerate(self.pieces(step)) if i % size == rank]
+        rank, size, pieces = self.world.rank, self.world.size, self.pieces(step)
+        if len(pieces) % size:  # some would wait for the others for ever
+            raise UsageError(
+                f"{len(pieces)} micro-batches cannot be shared by {size} processes", where=f"step {step}",
+                remedy="cut the batch into a multiple of the processes",
+            )  # fmt: skip
+        mine = [(i, piece) for i, piece in enumerate(pieces) if i % size == rank]
         examples = [self.objective.corrupt(piece, self._rng(step, i)) for i, piece in mine]
         targets = int(self.world.sum(sum(example.count for example in examples)))
         examples = [on_device(example, self.compute.device) for example in examples]
+        with self._precision():
+            examples = together(self.objective, self.model, examples, self.world.sum)
         total = 0.0
-        for example in together(self.objective, self.model, examples, self.world.sum):
+        for example in examples:
             with self._precision():
-                part = self.objective.loss(self.model, example)
+                part = self.loss(example)
             (part.total / (max(1, targets) / size)).backward()
             total += part.total.item()
         return self.world.sum(total) / max(1, targets), targets

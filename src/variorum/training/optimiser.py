@@ -83,10 +83,19 @@ class Optimisation:
 
 
 def optimisers(named: Mapping[str, torch.nn.Parameter], settings: Optimisation) -> list[torch.optim.Optimizer]:
-    """The optimisers of ``settings`` on parameters by name, each shared one given once."""
+    """The optimisers of ``settings`` on parameters by name, each shared one given once.
+
+    Raises:
+        UsageError: Muon without matrices inside layers; Adafactor where each process holds a part of every tensor.
+    """
     import torch
 
     if settings.kind == "adafactor":
+        if any(hasattr(parameter, "to_local") for parameter in named.values()):
+            raise UsageError(
+                "torch's Adafactor takes means over whole rows and columns, which sharded tensors do not give it",
+                remedy="use --strategy ddp, or another --optimiser",
+            )
         return [torch.optim.Adafactor(_groups(named, settings), lr=settings.rate)]
     if settings.kind == "adamw":
         return [_adamw(named, settings)]

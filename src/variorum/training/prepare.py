@@ -5,13 +5,17 @@ A prepared folder is a run that has not begun. Killed on the way and asked again
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from variorum.checkpoint import manifest
 from variorum.errors import NotFound, OverBudget, UsageError, VariorumError
@@ -25,16 +29,20 @@ from variorum.training import shards
 from variorum.training.budget import Budget, budget_of
 from variorum.training.progress import Progress
 from variorum.training.recipes import Settled, settle
+from variorum.training.run import deterministic
 from variorum.training.rundir import DATA, Asked, Plan, machine
 from variorum.training.session import Session, assemble
+from variorum.training.snapshots import Snapshots
+from variorum.training.world import ALONE, World
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 PROBED, PROBE_SECONDS, FEWEST = 12, 8.0, 3
 """Real steps that a plan is measured from at most, how long that may take, and the fewest."""
 SLOWER, FASTER = 1.3, 0.85
 """Ends of the time band over the measured pace: a machine that does other things too."""
-DISK_RATE = 120e6
-"""Bytes a second in which a snapshot is written, synced and verified, taken low."""
+LOOKS = 20
+"""Evaluations of a run, and snapshots, unless the user says otherwise."""
 SNAPSHOTS_FREE = 2.2
 """Free space wanted before the first step, in snapshots."""
 
@@ -45,12 +53,15 @@ class Measured:
 
     Attributes:
         step_seconds: of each phase of the run. step_tokens: tokens that a step reads, the same.
-        score_seconds: of one evaluation. snapshot: bytes of one snapshot. peak: resident bytes at their height.
+        start_seconds: until the first step. score_seconds: of one evaluation. save_seconds: of one snapshot.
+        snapshot: bytes of one. peak: resident bytes at their height.
     """
 
     step_seconds: tuple[float, ...]
     step_tokens: tuple[float, ...]
+    start_seconds: float
     score_seconds: float
+    save_seconds: float
     snapshot: int
     peak: int
     parameters: int
@@ -90,7 +101,7 @@ def vocabulary(asked: Asked, split: shards.Split) -> Tokenizer:
     """The tokenizer that was named, or one learned from the training side in the way of the spec's family."""
     if asked.tokenizer:
         return _named(asked.tokenizer)
-    from variorum.text.families import FAMILIES, USUAL
+    from variorum.text.families import FAMILIES, USUAL, Method
     from variorum.text.train import train
 
     spec = reference(asked)
@@ -100,8 +111,10 @@ def vocabulary(asked: Asked, split: shards.Split) -> Tokenizer:
         if kind not in USUAL:
             raise UsageError(f"a tokenizer of {kind} is not learned here", remedy="give one with --tokenizer")
         family = USUAL[kind]  # type: ignore[index]
-    size = 0 if kind == "bytes" else asked.vocab
-    return train(_training_texts(asked, split), size, family=family, lower=None if kind == "bytes" else _lower(spec))
+    # By likelihood, rare pairs are merged first, and the most frequent words stay spelt out.
+    frequent: Method | None = "wordpiece-by-frequency" if kind == "wordpiece" else None
+    size, lower = (0, None) if kind == "bytes" else (asked.vocab, _lower(spec))
+    return train(_training_texts(asked, split), size, family=family, method=frequent, lower=lower)
 
 
 def _lower(spec: Spec) -> bool:
@@ -135,27 +148,32 @@ def _family(spec: Spec) -> str | None:
     return None
 
 
-def prepare(asked: Asked, folder: Path, *, workers: int, threads: int, say: Say) -> tuple[Plan, Measured]:
+def prepare(
+    asked: Asked, folder: Path, *, workers: int, threads: int, say: Say, world: World = ALONE
+) -> tuple[Plan, Measured]:  # fmt: skip
     """Build the corpus, fit the spec, measure some steps, and settle the number of steps.
 
     Raises:
         OverBudget: the disk is too small. What reading texts and building the model raise.
     """
+    import torch
+
+    torch.set_num_threads(threads)
     budget, settled = budget_of(asked.budget), settled_for(asked)
-    _corpus(asked, folder, workers=workers, say=say)
+    world.first(lambda: corpus(asked, folder, workers=workers, say=say))
     tokenizer = load_tokenizer(folder / DATA / shards.TOKENIZER)
     spec = fitted(asked, tokenizer, settled)
     plan = Plan(
         spec=spec, settled=settled, steps=1000, every=1, saves=1, patience=0, seed=asked.wishes.seed,
-        precision=asked.wishes.precision, recompute=asked.wishes.recompute, machine=machine(threads),
+        precision=asked.wishes.precision, recompute=asked.wishes.recompute, machine=machine(threads, world),
     )  # fmt: skip
-    measured = measure(plan, folder)
+    measured = measure(plan, folder, world)
     steps = _steps(budget, settled, measured)
-    every = max(1, steps // 20)
+    every = math.ceil(steps / LOOKS)
     return dataclasses.replace(plan, steps=steps, every=every, saves=every), measured
 
 
-def _corpus(asked: Asked, folder: Path, *, workers: int, say: Say) -> None:
+def corpus(asked: Asked, folder: Path, *, workers: int, say: Say) -> None:
     """The shards, unless they are there and whole."""
     place = folder / DATA
     wanted = [source.fingerprint() for source in asked.sources]
@@ -175,28 +193,43 @@ def _corpus(asked: Asked, folder: Path, *, workers: int, say: Say) -> None:
     progress.close()
 
 
-def measure(plan: Plan, folder: Path) -> Measured:
-    """Take a few real steps of every phase, and one evaluation; what they change is thrown away."""
-    session = assemble(plan, folder)
+def measure(plan: Plan, folder: Path, world: World = ALONE) -> Measured:
+    """Do a little of all that the run does: a few steps of every phase, an evaluation, a snapshot; none of it stays.
+
+    Several processes measure together, and tell the time and the memory of the one that needs most.
+    """
+    start, session = _timed(lambda: assemble(plan, folder, world))
+    trainer, place = session.trainer, tempfile.TemporaryDirectory
     seconds, tokens = [], []
-    for phase in session.feed.phases:
-        session.trainer.step = phase.begin
-        times: list[float] = []
-        begun = time.perf_counter()
-        while len(times) < FEWEST or (len(times) < PROBED and time.perf_counter() - begun < PROBE_SECONDS):
-            start = time.perf_counter()
-            session.trainer.advance()
-            times.append(time.perf_counter() - start)
-        seconds.append(statistics.median(times[1:]))
-        tokens.append(_read(session, phase.begin))
-    start = time.perf_counter()
-    session.score()
-    state = session.trainer.state()
+    with deterministic(), contextlib.ExitStack() as stack:
+        aside = world.first(lambda: stack.enter_context(place(prefix=f".{DATA}.tmp-", dir=folder)))
+        for phase in session.feed.phases:
+            trainer.step = phase.begin
+            seconds.append(_pace(trainer.advance, world))
+            tokens.append(_read(session, phase.begin))
+        score, _ = _timed(session.score)
+        save, _ = _timed(lambda: Snapshots(Path(aside), world=world).save(trainer.state(), {}))
     return Measured(
-        step_seconds=tuple(seconds), step_tokens=tuple(tokens), score_seconds=time.perf_counter() - start,
-        snapshot=sum(t.numel() * t.element_size() for t in state.tensors.values()), peak=peak_bytes(),
-        parameters=sum(p.numel() for p in session.model.parameters()),
+        step_seconds=tuple(seconds), step_tokens=tuple(tokens), start_seconds=world.most(start),
+        score_seconds=world.most(score), save_seconds=world.most(save),
+        snapshot=sum(t.numel() * t.element_size() for t in trainer.state().tensors.values()),
+        peak=int(world.most(peak_bytes())), parameters=sum(p.numel() for p in session.model.parameters()),
     )  # fmt: skip
+
+
+def _pace(step: Callable[[], object], world: World) -> float:
+    """Seconds of a usual step; the first, which makes room for all others, is not one."""
+    times: list[float] = []
+    begun = time.perf_counter()
+    while len(times) < FEWEST or (len(times) < PROBED and world.most(time.perf_counter() - begun) < PROBE_SECONDS):
+        times.append(_timed(step)[0])
+    return world.most(statistics.median(times[1:]))
+
+
+def _timed(job: Callable[[], T]) -> tuple[float, T]:
+    start = time.perf_counter()
+    made = job()
+    return time.perf_counter() - start, made
 
 
 def _read(session: Session, step: int) -> float:
@@ -218,9 +251,14 @@ def _steps(budget: Budget, settled: Settled, measured: Measured) -> int:
     shares = (settled.early, 1 - settled.early) if len(measured.step_seconds) == 2 else (1.0,)
     step = sum(share * one for share, one in zip(shares, measured.step_seconds, strict=True))
     tokens = sum(share * one for share, one in zip(shares, measured.step_tokens, strict=True))
-    beside = 20 * (measured.score_seconds + measured.snapshot / DISK_RATE) if budget.unit == "seconds" else 0.0
+    beside = _beside(measured, LOOKS, LOOKS) if budget.unit == "seconds" else 0.0
     left = max(budget.amount - beside, budget.amount / 4)
     return Budget(left, budget.unit).steps(tokens, step)
+
+
+def _beside(measured: Measured, scores: int, saves: int) -> float:
+    """Seconds of a run outside of its steps; the trained model is written about as a snapshot is."""
+    return measured.start_seconds + scores * measured.score_seconds + (saves + 1) * measured.save_seconds
 
 
 def duration(plan: Plan, measured: Measured) -> tuple[float, float]:
@@ -228,9 +266,7 @@ def duration(plan: Plan, measured: Measured) -> tuple[float, float]:
     border = round(plan.settled.early * plan.steps) if len(measured.step_seconds) == 2 else 0
     counts = (border, plan.steps - border) if len(measured.step_seconds) == 2 else (plan.steps,)
     steps = sum(count * one for count, one in zip(counts, measured.step_seconds, strict=True))
-    scores = plan.steps // plan.every * measured.score_seconds
-    saves = plan.steps // plan.saves * measured.snapshot / DISK_RATE
-    whole = steps + scores + saves
+    whole = steps + _beside(measured, math.ceil(plan.steps / plan.every), math.ceil(plan.steps / plan.saves))
     return FASTER * whole, SLOWER * whole
 
 
@@ -252,6 +288,7 @@ def check_space(folder: Path, measured: Measured, keep: int) -> int:
     return wanted
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores(world: World = ALONE) -> int:
+    """Cores that this process may use, its share of them where ``torchrun`` started several on this machine."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, here // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if world.size > 1 else here

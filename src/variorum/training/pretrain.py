@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from variorum.errors import OverBudget, UsageError
 from variorum.training import shards
-from variorum.training.prepare import Measured, check_space, duration, prepare
+from variorum.training.prepare import Measured, check_space, cores, duration, prepare
 from variorum.training.progress import clock
-from variorum.training.run import USUAL, Keeping, Result, go_on, stoppable
+from variorum.training.records import check_viewer
+from variorum.training.run import Result, go_on, stoppable
 from variorum.training.rundir import DATA, Asked, Plan, check_folder, locked, read_run, write_run
+from variorum.training.wishes import PLAINLY, USUAL, How, Keeping
+from variorum.training.world import ALONE, World
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class How:
-    """What does not change the weights a run ends with, but how it gets there.
-
-    Attributes:
-        every, saves: steps between evaluations, and between snapshots; a twentieth of the run if absent.
-        patience: evaluations without a better score after which the run ends; 0 for none.
-        time_limit: seconds that the plan may take by its high estimate.
-        workers: processes that tokenise. threads: of the training itself.
-    """
-
-    every: int | None = None
-    saves: int | None = None
-    patience: int = 0
-    time_limit: float | None = None
-    workers: int = 1
-    threads: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,50 +35,71 @@ class Forecast:
 
 
 def pretrain(
-    asked: Asked, out: Path, *, how: How, keeping: Keeping = USUAL, dry_run: bool = False, say: Say
+    asked: Asked, out: Path, *, how: How = PLAINLY, keeping: Keeping = USUAL, dry_run: bool = False, say: Say,
+    world: World = ALONE,
 ) -> Result | Forecast:  # fmt: skip
     """Train a model from nothing, as asked, in the folder ``out``; or go on where an earlier call stopped.
+
+    Each process of ``world`` makes this call.
 
     Raises:
         UsageError: ``out`` holds something else. OverBudget: it does not fit. What preparing and running raise.
     """
-    with locked(out):
-        if check_folder(out, asked):
+    check_viewer(keeping.track)
+    with _held(out, world):
+        forecast = None
+        if world.first(lambda: check_folder(out, asked)):
             plan = read_run(out)[1]
         else:
-            plan, measured = prepare(asked, out, workers=how.workers, threads=how.threads, say=say)
+            threads = how.threads or cores(world)
+            plan, measured = prepare(asked, out, workers=how.workers, threads=threads, say=say, world=world)
             plan = dataclasses.replace(
-                plan, every=how.every or plan.every, saves=how.saves or how.every or plan.saves, patience=how.patience
-            )
+                plan, every=how.eval_every or plan.every, saves=how.save_every or how.eval_every or plan.saves,
+                patience=how.patience,
+            )  # fmt: skip
             if how.patience and not shards.facts_of(out / DATA)["validation"]["documents"]:
                 raise UsageError("nothing is held out to stop early by", remedy="give --validation a share above 0")
             forecast = _forecast(out, plan, measured, keeping)
             say(render(plan, forecast))
-            if how.time_limit is not None and forecast.seconds[1] > how.time_limit:
+            if how.time_limit is not None and forecast.seconds[1] > 60 * how.time_limit:
                 raise OverBudget(
-                    f"takes up to {clock(forecast.seconds[1])}, {clock(how.time_limit)} is allowed",
+                    f"takes up to {clock(forecast.seconds[1])}, {clock(60 * how.time_limit)} is allowed",
                     remedy="give a smaller --budget, or a larger --time-limit",
                 )
             if dry_run:
                 return forecast
-            write_run(out, asked, plan)
-        return _run(out, plan, keeping, None, say)
+            world.first(lambda: write_run(out, asked, plan))
+        found = _run(out, plan, keeping, None, say, world)
+        if forecast is not None:
+            found = dataclasses.replace(found, planned_seconds=forecast.seconds, planned_peak=forecast.memory)
+        return found
 
 
-def resume(folder: Path, *, checkpoint: str | None = None, keeping: Keeping = USUAL, say: Say) -> Result:
-    """Go on with the run in ``folder``.
+def resume(
+    folder: Path, *, checkpoint: str | None = None, keeping: Keeping = USUAL, say: Say, world: World = ALONE
+) -> Result:  # fmt: skip
+    """Go on with the run in ``folder``, whatever number of processes began it.
 
     Raises:
         NotFound: no run, or no such checkpoint. DamagedFile: the checkpoint that was named is not whole.
     """
+    check_viewer(keeping.track)
     plan = read_run(folder)[1]
-    with locked(folder):
-        return _run(folder, plan, keeping, checkpoint, say)
+    with _held(folder, world):
+        return _run(folder, plan, keeping, checkpoint, say, world)
 
 
-def _run(folder: Path, plan: Plan, keeping: Keeping, checkpoint: str | None, say: Say) -> Result:
+def _run(folder: Path, plan: Plan, keeping: Keeping, checkpoint: str | None, say: Say, world: World) -> Result:
     with stoppable() as stopped:
-        return go_on(folder, plan, keeping=keeping, checkpoint=checkpoint, say=say, stopped=stopped)
+        return go_on(folder, plan, keeping=keeping, checkpoint=checkpoint, say=say, stopped=stopped, world=world)
+
+
+@contextmanager
+def _held(folder: Path, world: World) -> Iterator[None]:
+    """The run's lock, which one process holds for all."""
+    with ExitStack() as stack:
+        world.first(lambda: stack.enter_context(locked(folder)))
+        yield
 
 
 def _forecast(out: Path, plan: Plan, measured: Measured, keeping: Keeping) -> Forecast:
@@ -118,5 +124,6 @@ def render(plan: Plan, forecast: Forecast) -> str:
         *rows,
         f"  {forecast.tokens:,} training tokens, read {forecast.epochs:.2f} times",
         f"  {plan.steps:,} steps: {clock(low)} to {clock(high)}, memory {forecast.memory / 2**20:,.0f} MiB, "
-        f"disk up to {forecast.disk / 2**20:,.0f} MiB, {plan.machine['threads']} threads",
+        f"disk up to {forecast.disk / 2**20:,.0f} MiB, {plan.machine['threads']} threads"
+        + (f" in each of {plan.machine['processes']} processes" if plan.machine["processes"] > 1 else ""),
     ])  # fmt: skip

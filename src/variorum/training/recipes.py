@@ -9,54 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from variorum.spec.model import Model
 from variorum.training.formats import Format
 from variorum.training.optimiser import Decay, Kind, Optimisation
+from variorum.training.wishes import NO_WISHES, Wishes
 
 BATCH, LENGTH, RATE = 32, 128, 5e-4
 """Rows of a step and tokens of a row at most, and the rate where none is published, unless the user says otherwise."""
 WARMUP, MOST_WARMUP, ANY_NORM = 0.05, 0.1, 1e9
 BY_OBJECTIVE: dict[str, Format] = {"causal_lm": "stream", "span_corruption": "stream", "bidirectional_lm": "stream"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """What a user may say about training; ``None`` leaves it to the recipe.
-
-    Args:
-        batch: Rows of a step.
-        micro_batch: Rows that are in memory at a time; all of a step's if absent.
-        length: Tokens of a row.
-        rate: The peak learning rate.
-        warmup: Share of the steps over which it rises.
-        schedule: Its shape afterwards.
-        optimiser: AdamW, Adafactor, or Muon for the matrices inside layers.
-        weight_decay: Decay of matrices.
-        clip: The largest gradient norm; 0 for any.
-        sequence_format: How rows are cut from documents.
-        precision: Of the products; weights stay in float32.
-        recompute: Keep only each layer's input, and compute the rest again on the way back.
-        seed: Of first weights, data order, masks and dropout.
-    """
-
-    batch: int | None = None
-    micro_batch: int | None = None
-    length: int | None = None
-    rate: float | None = None
-    warmup: float | None = None
-    schedule: Literal["linear", "cosine", "constant", "inverse_sqrt", "trapezoid"] | None = None
-    optimiser: Literal["adamw", "adafactor", "muon"] | None = None
-    weight_decay: float | None = None
-    clip: float | None = None
-    sequence_format: Literal["stream", "full_sentences", "doc_sentences", "segment_pair", "sentence_pair"] | None = None
-    precision: Literal["float32", "bfloat16"] = "float32"
-    recompute: bool = False
-    seed: int = 0
-
-
-NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True, kw_only=True)

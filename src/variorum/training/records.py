@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from variorum.errors import UsageError
+from variorum.training.wishes import Viewer
 
 METRICS, SPEED = "metrics.jsonl", "speed.jsonl"
-Viewer = Literal["tensorboard", "trackio"]
+REMEDIES = {"tensorboard": "pip install 'variorum[track]'", "trackio": "pip install trackio"}
 
 
 class Log:
@@ -69,46 +71,98 @@ class Mirror(Protocol):
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None: ...
 
+    def sync(self) -> None: ...
+
     def close(self) -> None: ...
 
 
-def mirror(viewer: Viewer | None, folder: Path) -> Mirror | None:
-    """The viewer that the user asked for.
+def check_viewer(viewer: Viewer | None) -> None:
+    """See that the viewer that the user asked for can be fed.
 
     Raises:
         UsageError: its package is not installed.
     """
-    if viewer is None:
-        return None
-    try:
-        return _TensorBoard(folder) if viewer == "tensorboard" else _Trackio(folder)
-    except ImportError:
-        remedy = "pip install 'variorum[track]'" if viewer == "tensorboard" else "pip install trackio"
-        raise UsageError(f"the package {viewer} is not installed", where="--track", remedy=remedy) from None
+    if viewer is not None and find_spec(viewer) is None:
+        raise UsageError(f"the package {viewer} is not installed", where="--track", remedy=REMEDIES[viewer])
+
+
+class Records:
+    """All that a run writes down: its log, its times, and the mirror of the log in a viewer.
+
+    Args:
+        step: the last one that counts; what was written of later ones goes.
+    """
+
+    def __init__(self, folder: Path, viewer: Viewer | None, step: int) -> None:
+        self.log, self.speed = Log(folder / METRICS), Log(folder / SPEED)
+        self.log.cut(step)
+        self.speed.cut(step)
+        mirrors: dict[str | None, Any] = {"tensorboard": _TensorBoard, "trackio": _Trackio}
+        self.mirror: Mirror | None = mirrors[viewer](folder, step) if viewer else None
+
+    def add(self, step: int, numbers: Mapping[str, float]) -> None:
+        """A row of the log."""
+        self.log.add({"step": step, **numbers})
+        if self.mirror is not None:
+            self.mirror.add(step, numbers)
+
+    def time(self, row: Mapping[str, float]) -> None:
+        """A row of times."""
+        self.speed.add(row)
+
+    def sync(self) -> None:
+        """Bring to the disk what waits."""
+        self.log.sync()
+        self.speed.sync()
+        if self.mirror is not None:
+            self.mirror.sync()
+
+    def close(self) -> None:
+        """Let the viewer go."""
+        if self.mirror is not None:
+            self.mirror.close()
+
+
+class Unwritten:
+    """The records of a process beside the first one of a run, which writes them for all."""
+
+    def add(self, step: int, numbers: Mapping[str, float]) -> None: ...
+
+    def time(self, row: Mapping[str, float]) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class _TensorBoard:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer: Any = SummaryWriter(str(folder / "tensorboard"))
+        self.writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
         for name, value in numbers.items():
             self.writer.add_scalar(name, value, step)
+
+    def sync(self) -> None:
+        self.writer.flush()
 
     def close(self) -> None:
         self.writer.close()
 
 
 class _Trackio:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, step: int) -> None:
         import trackio
 
-        self.run: Any = trackio.init(project="variorum", name=folder.name)
+        self.run: Any = trackio.init(project="variorum", name=folder.name, resume="allow")
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
         self.run.log(dict(numbers), step=step)
+
+    def sync(self) -> None:
+        """What is logged is kept by another process, and outlives this one."""
 
     def close(self) -> None:
         self.run.finish()

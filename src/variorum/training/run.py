@@ -19,6 +19,7 @@ from typing import Any
 
 from variorum.checkpoint import manifest
 from variorum.checkpoint import save as save_model
+from variorum.checkpoint.writing import FULL
 from variorum.errors import OverBudget, RunFailed
 from variorum.inference.peak import peak_bytes
 from variorum.model import Model
@@ -27,31 +28,15 @@ from variorum.training.evaluate import Score
 from variorum.training.loop import MODEL as MAIN
 from variorum.training.loop import StepRecord
 from variorum.training.progress import Progress
-from variorum.training.records import METRICS, SPEED, Log, Mirror, Viewer, mirror
+from variorum.training.records import METRICS, Records, Unwritten
 from variorum.training.rundir import CHECKPOINTS, DATA, MODEL, Plan, machine
 from variorum.training.session import Session, assemble
-from variorum.training.snapshots import OnFull, Snapshot, Snapshots, patiently
+from variorum.training.sharded import local
+from variorum.training.snapshots import Snapshots, patiently, read
+from variorum.training.wishes import USUAL, Keeping
+from variorum.training.world import ALONE, World
 
 Say = Callable[[str], None]
-FULL_DISK = (28, 122, 27)  # ENOSPC, EDQUOT, EFBIG
-
-
-@dataclass(frozen=True, kw_only=True)
-class Keeping:
-    """What a user may say about what is kept; none of it changes the weights.
-
-    Args:
-        keep: Snapshots that stay; two at least.
-        on_disk_full: End the run, or wait until there is room.
-        track: A viewer that is fed too, beside metrics.jsonl.
-    """
-
-    keep: int = 2
-    on_disk_full: OnFull = "stop"
-    track: Viewer | None = None
-
-
-USUAL = Keeping()
 
 
 @dataclass(kw_only=True)
@@ -61,6 +46,7 @@ class Result:
     Attributes:
         ended: "finished", or "stopped early", for want of a better score.
         seconds: of this process. score: on held-out text, the last one.
+        planned_seconds, planned_peak: what was foretold, where the run was planned and carried out in one call.
     """
 
     folder: Path
@@ -70,33 +56,38 @@ class Result:
     score: Score | None
     seconds: float
     peak: int
+    planned_seconds: tuple[float, float] | None = None
+    planned_peak: int | None = None
 
 
 def go_on(
     folder: Path, plan: Plan, *, keeping: Keeping = USUAL, checkpoint: str | None = None, say: Say,
-    stopped: Callable[[], bool] = lambda: False,
+    stopped: Callable[[], int] = lambda: 0, world: World = ALONE,
 ) -> Result:  # fmt: skip
     """Train from the newest whole snapshot, or from the beginning, to the end.
 
     Args:
         checkpoint: the snapshot to start from, by name; the newest whole one if absent.
-        stopped: asked after each step; where it says so, a snapshot is written and ``KeyboardInterrupt`` raised.
+        stopped: asked after each step for a signal; where there is one, in whichever process, a snapshot is written and
+            the run ends.
+        world: the processes that carry it out; each makes this call.
 
     Raises:
         RunFailed: the loss is not finite. OverBudget: the disk is full. DamagedFile: the corpus is not whole.
+        KeyboardInterrupt, SystemExit: it was stopped.
     """
     import torch
 
     torch.set_num_threads(plan.machine["threads"])
-    here = machine(plan.machine["threads"])
+    here = machine(plan.machine["threads"], world)
     if here != plan.machine:
-        other = ", ".join(f"{name} {plan.machine[name]} then, {here[name]} now" for name in here
+        other = ", ".join(f"{name} {plan.machine.get(name)} then, {here[name]} now" for name in here
                           if here[name] != plan.machine.get(name))  # fmt: skip
         say(f"the machine is another one ({other}): the run goes on, but not to the last bit")
-    manifest.verify(folder / DATA)
-    run = _Run(folder, plan, keeping, say)
+    world.first(lambda: manifest.verify(folder / DATA))
+    run = _Run(folder, plan, keeping, say, world)
     run.start(checkpoint)
-    with _deterministic():
+    with deterministic():
         return run.finish(stopped)
 
 
@@ -106,6 +97,7 @@ class _Run:
     plan: Plan
     keeping: Keeping
     say: Say
+    world: World
     best: float = math.inf
     since: int = 0
     loss: float = math.nan
@@ -114,27 +106,27 @@ class _Run:
     begun: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.session: Session = assemble(self.plan, self.folder)
+        self.session: Session = assemble(self.plan, self.folder, self.world)
         self.snapshots = Snapshots(
-            self.folder / CHECKPOINTS, keep=self.keeping.keep, on_full=self.keeping.on_disk_full, say=self.say
-        )
-        self.log, self.speed = Log(self.folder / METRICS), Log(self.folder / SPEED)
-        self.mirror: Mirror | None = mirror(self.keeping.track, self.folder)
+            self.folder / CHECKPOINTS, keep=self.keeping.keep, on_full=self.keeping.on_disk_full, say=self.say,
+            world=self.world,
+        )  # fmt: skip
 
     def start(self, checkpoint: str | None) -> None:
         """Stand where the newest whole snapshot was taken."""
-        found: Snapshot | None = self.snapshots.named(checkpoint) if checkpoint else self.snapshots.newest()
+        trainer, shots = self.session.trainer, self.snapshots
+        found = shots.named(checkpoint, trainer.state()) if checkpoint else shots.newest(trainer.state())
         if found is not None:
-            self.session.trainer.restore(found.state)
+            trainer.restore(found.state)
             facts = found.facts
             self.best, self.since, self.loss = facts["best"], facts["since"], facts["loss"]
             self.score = None if facts["score"] is None else Score(**facts["score"])
             self.saved = found.state.step
             self.say(f"going on from step {found.state.step:,}")
-        for log in (self.log, self.speed):
-            log.cut(self.session.trainer.step)
+        leads = self.world.rank == 0
+        self.records = Records(self.folder, self.keeping.track, trainer.step) if leads else Unwritten()
 
-    def finish(self, stopped: Callable[[], bool]) -> Result:
+    def finish(self, stopped: Callable[[], int]) -> Result:
         """Every step that is left, and what comes after the last."""
         trainer, plan = self.session.trainer, self.plan
         progress = Progress("step", plan.steps, trainer.step)
@@ -143,15 +135,14 @@ class _Run:
             while trainer.step < plan.steps and not self._enough:
                 self._advance(pace)
                 progress.at(trainer.step, f"loss {self.loss:.3f}{_words(self.score)}")
-                if stopped():
+                if number := int(self.world.most(stopped())):
                     self._save()
-                    raise KeyboardInterrupt
+                    raise SystemExit(128 + number) if number == signal.SIGTERM else KeyboardInterrupt
         finally:
             progress.close()
-            if self.mirror is not None:
-                self.mirror.close()
+            self.records.close()
         self._save()
-        self._publish()
+        self.world.first(self._publish)
         ended = "stopped early" if self._enough else "finished"
         seconds = time.monotonic() - self.begun
         return Result(
@@ -175,42 +166,39 @@ class _Run:
         pace.step(record.targets)
         if trainer.step % plan.every == 0 or trainer.step == plan.steps:
             self._evaluate()
-            self.speed.add(pace.row(trainer.step))
+            self.records.time(pace.row(trainer.step))
         if trainer.step % plan.saves == 0:
             self._save()
 
     def _note(self, record: StepRecord) -> None:
         self.loss = record.loss
         row = {"loss": record.loss, "rate": record.rate, "norm": record.norm, "targets": record.targets}
-        self.log.add({"step": record.step + 1, **row})
-        if self.mirror is not None:
-            self.mirror.add(record.step + 1, row)
+        self.records.add(record.step + 1, row)
 
     def _evaluate(self) -> None:
         score = self.session.score()
         if score is None:
             return
         self.score = score
-        row: dict[str, Any] = {"held_out": score.loss, "low": score.low, "high": score.high}
+        row: dict[str, Any] = score.row()
         if speaks(self.session):
             row |= {f"perplexity{end}": perplexity(value) for end, value in
                     (("", score.loss), ("_low", score.low), ("_high", score.high))}  # fmt: skip
-        self.log.add({"step": self.session.trainer.step, **row})
-        if self.mirror is not None:
-            self.mirror.add(self.session.trainer.step, row)
-        self.since = 0 if score.loss < self.best else self.since + 1
-        self.best = min(self.best, score.loss)
+        self.records.add(self.session.trainer.step, row)
+        loss = self.world.most(score.loss)
+        self.since = 0 if loss < self.best else self.since + 1
+        self.best = min(self.best, loss)
 
     def _save(self) -> None:
         """The logs, then a snapshot of a state that is finite throughout."""
         state = self.session.trainer.state()
         if state.step == self.saved:
             return
-        broken = next((name for name, t in state.tensors.items() if t.is_floating_point() and not t.isfinite().all()),
-                      None)  # fmt: skip
-        if broken is not None:
-            raise RunFailed("is not finite", where=f"{broken} at step {state.step}", remedy="lower the learning rate")
-        patiently(self._sync, self.keeping.on_disk_full, self.say)
+        broken = next((name for name, t in state.tensors.items() if not local(t).isfinite().all()), None)
+        if self.world.most(broken is not None):
+            where = f"{broken or 'another process'} at step {state.step}"
+            raise RunFailed("is not finite", where=where, remedy="lower the learning rate")
+        self.world.first(lambda: patiently(self._sync, self.keeping.on_disk_full, self.say))
         score = None if self.score is None else vars(self.score)
         facts = {"best": self.best, "since": self.since, "loss": self.loss, "score": score}
         self.snapshots.save(state, facts)
@@ -218,14 +206,13 @@ class _Run:
 
     def _sync(self) -> None:
         try:
-            self.log.sync()
-            self.speed.sync()
+            self.records.sync()
         except OSError as error:
-            if error.errno not in FULL_DISK:
+            if error.errno not in FULL:
                 raise
             free = shutil.disk_usage(self.folder).free
             raise OverBudget(
-                f"cannot write ({error.strerror}), {free:,} bytes free", where=str(self.log.path),
+                f"cannot write ({error.strerror}), {free:,} bytes free", where=str(self.folder / METRICS),
                 remedy="free space and run the same command again",
             ) from error  # fmt: skip
 
@@ -233,13 +220,19 @@ class _Run:
         """Every network as a published directory, and the card."""
         from variorum.training.card import write_card
 
-        for name, network in self.session.trainer.networks.items():
-            network = getattr(network, "module", network)
+        session = self.session if self.world.size == 1 else self._gathered()
+        for name, network in session.trainer.networks.items():
             if isinstance(network, Model):
-                network.tokenizer = self.session.model.tokenizer
+                network.tokenizer = session.model.tokenizer
                 place = self.folder / (MODEL if name == MAIN else name)
                 patiently(lambda n=network, p=place: save_model(n.eval(), p), self.keeping.on_disk_full, self.say)  # type: ignore[misc]
-        write_card(self.folder, self.session, self.plan, self.score)
+        write_card(self.folder, session, self.plan, self.score)
+
+    def _gathered(self) -> Session:
+        """What all processes trained, whole: the last snapshot as this process reads it alone."""
+        session = assemble(self.plan, self.folder)
+        session.trainer.restore(read(self.snapshots.at(self.saved), session.trainer.state()).state)
+        return session
 
 
 def speaks(session: Session) -> bool:
@@ -275,7 +268,7 @@ class _Pace:
 
 
 @contextmanager
-def _deterministic() -> Iterator[None]:
+def deterministic() -> Iterator[None]:
     """Only algorithms that give the same bits each time."""
     import os
 
@@ -291,11 +284,11 @@ def _deterministic() -> Iterator[None]:
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Hear an interrupt or a termination between two steps; a second one acts at once."""
+def stoppable() -> Iterator[Callable[[], int]]:
+    """Hear an interrupt or a termination between two steps, by its number; a second one acts at once."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield lambda: 0
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -306,11 +299,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
     for number in before:
         signal.signal(number, hear)
     try:
-        yield lambda: bool(asked)
-    except KeyboardInterrupt:
-        if asked and asked[0] == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM) from None
-        raise
+        yield lambda: asked[0] if asked else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

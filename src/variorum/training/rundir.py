@@ -28,7 +28,9 @@ from variorum.errors import DamagedFile, NotFound, UsageError
 from variorum.family.names.own import BLANK, OWN
 from variorum.spec.model import Model
 from variorum.text.stream import Source
-from variorum.training.recipes import Settled, Wishes
+from variorum.training.recipes import Settled
+from variorum.training.wishes import Wishes
+from variorum.training.world import ALONE, World
 
 RUN, DATA, CHECKPOINTS, MODEL, CARD, LOCK = "run.json", "data", "checkpoints", "model", "README.md", ".lock"
 FORMAT = 1
@@ -63,7 +65,7 @@ class Plan:
         spec: fitted to its vocabulary and length.
         every: steps between two evaluations. saves: steps between two snapshots.
         patience: evaluations without a better score after which the run ends; 0 for none.
-        machine: what the bits depend on besides: threads, versions, the processor's instructions.
+        machine: what the bits depend on besides: threads and processes, versions, the processor's instructions.
     """
 
     spec: Model
@@ -78,11 +80,13 @@ class Plan:
     machine: dict[str, Any]
 
 
-def machine(threads: int) -> dict[str, Any]:
+def machine(threads: int, world: World = ALONE) -> dict[str, Any]:
     """What the bits of a run depend on here."""
     import torch
 
-    return {"threads": threads, "torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+    kind = torch.device(world.device).type
+    return {"threads": threads, "torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability(),
+            "processes": world.size, "device": torch.cuda.get_device_name() if kind == "cuda" else kind}  # fmt: skip
 
 
 def write_run(folder: Path, asked: Asked, plan: Plan) -> None:

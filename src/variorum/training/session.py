@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from variorum.errors import NotFound, UsageError
 from variorum.text import Tokenizer, load_tokenizer
-from variorum.training.evaluate import Score, held_out
+from variorum.training.evaluate import Score, by_frequency, held_out
 from variorum.training.feed import PLAIN, Dress, Feed, Phase
 from variorum.training.formats import Rows, Shape, cut
 from variorum.training.loop import Compute, Trainer
 from variorum.training.recipes import Settled
 from variorum.training.rundir import DATA, Plan
 from variorum.training.shards import TOKENIZER, Corpus, read
+from variorum.training.world import ALONE, World
 
 if TYPE_CHECKING:
     from variorum.model import Model
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 HELD_ROWS, HELD_BATCH, FEWEST_BATCHES = 256, 8, 8
 """Held-out rows that an evaluation reads at most, how many are scored at a time, and in how many batches at least."""
+READ_STEPS = 100
+"""Steps whose words are counted."""
 UNREADABLE = ("text_to_text", "contrastive", "translation_lm", "image_classification", "distillation")
 """Objectives that running text alone does not feed: they need labels, pairs, images or a teacher."""
 
@@ -38,18 +42,24 @@ class Session:
     seed: int
 
     def score(self) -> Score | None:
-        """The held-out loss; ``None`` where nothing is held out."""
+        """The held-out loss, which every process computes; ``None`` where nothing is held out."""
         if not self.held:
             return None
-        device = self.trainer.compute.device
-        return held_out(self.model, self.objective, self.held, seed=self.seed, device=device)
+        trainer = self.trainer
+        return held_out(trainer.loss, self.objective, self.held, seed=self.seed, device=trainer.compute.device)
+
+    def guessed(self) -> float:
+        """The same loss, of the words alone, of one who knows only how often they occur."""
+        known = (piece for step in range(READ_STEPS) for piece in self.feed(step))
+        return by_frequency(self.objective, known, self.held, seed=self.seed)
 
 
-def assemble(plan: Plan, folder: Path) -> Session:
-    """Everything in its first state.
+def assemble(plan: Plan, folder: Path, world: World = ALONE) -> Session:
+    """Everything in its first state, trained by ``world`` together.
 
     Raises:
-        UsageError: the architecture does not allow the objective, or there is too little text.
+        UsageError: the architecture does not allow the objective, there is too little text, or a step's rows cannot be
+            shared.
     """
     from variorum.builder import build
     from variorum.objectives.making import objective_for, segments_of
@@ -63,16 +73,15 @@ def assemble(plan: Plan, folder: Path) -> Session:
             remedy="change it with --set objective.kind=…",
         )  # fmt: skip
     objective = objective_for(spec, Symbols.of(tokenizer, spec.architecture.vocab), seed=plan.seed)
-    model = build(spec, head=objective.requires, seed=plan.seed)
+    model = build(spec, head=objective.requires, seed=plan.seed).to(world.device)
     model.tokenizer = tokenizer
-    cutter = _Cutter(objective, tokenizer, plan.settled, bool(segments_of(spec)))
+    cutter = _Cutter(objective, tokenizer, plan.settled, bool(segments_of(spec)), world.size)
     feed = Feed(
-        phases=tuple(cutter.phases(read(folder / DATA, "train"), plan.steps)), dress=cutter.dress,
-        micro=plan.settled.micro, seed=plan.seed,
+        phases=tuple(cutter.phases(read(folder / DATA, "train"), plan.steps)), dress=cutter.dress, seed=plan.seed,
     )  # fmt: skip
     trainer = Trainer(
         model, objective, feed, plan.settled.optimisation(plan.steps), seed=plan.seed,
-        compute=Compute(precision=plan.precision, recompute=plan.recompute),  # type: ignore[arg-type]
+        compute=Compute(device=world.device, precision=plan.precision, recompute=plan.recompute), world=world,  # type: ignore[arg-type]
     )  # fmt: skip
     held = cutter.held(read(folder / DATA, "validation"))
     return Session(model=model, objective=objective, feed=feed, trainer=trainer, held=held, seed=plan.seed)
@@ -86,6 +95,7 @@ class _Cutter:
     tokenizer: Tokenizer
     settled: Settled
     segments: bool
+    processes: int
 
     @property
     def dress(self) -> Dress:
@@ -110,11 +120,16 @@ class _Cutter:
     def phases(self, corpus: Corpus, steps: int) -> list[Phase]:
         """Short rows first, where the recipe says so; a step reads about as many tokens throughout."""
         settled, border = self.settled, round(self.settled.early * steps)
-        whole = Phase(begin=border, end=steps, rows=self.rows(corpus, settled.length), batch=settled.batch)
+
+        def phase(begin: int, end: int, length: int) -> Phase:
+            more = settled.length // length
+            rows = self.rows(corpus, length)
+            batch, micro = more * settled.batch, more * settled.micro
+            return Phase(begin=begin, end=end, rows=rows, batch=batch, micro=shared(batch, micro, self.processes))
+
         if not border or settled.early_length == settled.length:
-            return [Phase(begin=0, end=steps, rows=whole.rows, batch=settled.batch)]
-        short = self.rows(corpus, settled.early_length)
-        return [Phase(begin=0, end=border, rows=short, batch=settled.batch), whole]
+            return [phase(0, steps, settled.length)]
+        return [phase(0, border, settled.early_length), phase(border, steps, settled.length)]
 
     def held(self, corpus: Corpus) -> list[Batch]:
         """Held-out batches, spread evenly over all documents."""
@@ -129,3 +144,22 @@ class _Cutter:
         else:
             batches = [numbers[i : i + size] for i in range(0, count, size)]
         return [self.dress.batch(rows, batch) for batch in batches]
+
+
+def shared(rows: int, micro: int, processes: int) -> int:
+    """Rows of a micro-batch: ``micro``, or as many fewer as it takes for each process to have equally many of a step.
+
+    Raises:
+        UsageError: there is no such cut.
+    """
+    pieces = math.ceil(rows / micro)
+    if pieces % processes == 0:
+        return micro
+    for count in range(math.ceil(pieces / processes) * processes, rows + 1, processes):
+        size = math.ceil(rows / count)
+        if math.ceil(rows / size) == count:
+            return size
+    raise UsageError(
+        f"{rows} rows of a step cannot be shared by {processes} processes",
+        remedy=f"give a --batch of {processes} or more",
+    )

@@ -56,29 +56,23 @@ def read(path: Path, like: State, world: World) -> dict[str, torch.Tensor]:
         elif not name.startswith(f"{RANDOM}/"):
             owner = like.tensors.get(name.removeprefix(f"{OPTIMISER}/").rpartition("/")[0])
             tensors[name] = _blank(kept, owner)
-    with _quiet():
+    with _as_one():
         dcp.load(tensors, storage_reader=reader, no_dist=world.size == 1)
     return {_unranked(name, world.rank): tensor for name, tensor in tensors.items()}
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """What of ``tensor`` this process holds."""
-    from torch.distributed.tensor import DTensor
-
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    found: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor; its import is slow
+    return found
 
 
 def _save(tensors: Mapping[str, torch.Tensor], place: Path) -> None:
-    """Each process its shard. What went wrong in any of them is raised in all."""
+    """Each process its shard."""
     import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.api import CheckpointException
 
-    try:
-        with _quiet():
-            dcp.save(dict(tensors), storage_writer=dcp.HuggingFaceStorageWriter(str(place), save_distributed=True))
-    except CheckpointException as error:
-        causes = [cause for cause, _ in error.failures.values()]
-        raise next((cause for cause in causes if isinstance(cause, OSError)), causes[0]) from error
+    with _as_one():
+        dcp.save(dict(tensors), storage_writer=dcp.HuggingFaceStorageWriter(str(place), save_distributed=True))
 
 
 def _finish(place: Path, others: Mapping[str, bytes], needed: int) -> None:
@@ -117,8 +111,14 @@ def _unranked(name: str, rank: int) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without torch's notes that one process reads without others, which is meant here."""
+def _as_one() -> Iterator[None]:
+    """What goes wrong in one process is raised in all, as what it is; that one may read alone is not worth a note."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
+        try:
+            yield
+        except CheckpointException as error:
+            causes = [cause for cause, _ in error.failures.values()]
+            raise next((cause for cause in causes if isinstance(cause, OSError)), causes[0]) from error

@@ -14,18 +14,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from variorum.checkpoint import manifest
 from variorum.checkpoint.files import TensorFiles
 from variorum.checkpoint.writing import write_directory
 from variorum.errors import DamagedFile, NotFound, OverBudget, VariorumError
 from variorum.training.state import State
+from variorum.training.wishes import OnFull
+from variorum.training.world import ALONE, World
 
 PREFIX, FACTS = "step-", "state.json"
 WAIT = 2.0
 """Seconds between two looks at a full disk."""
-OnFull = Literal["stop", "pause"]
 Say = Callable[[str], None]
 
 
@@ -46,12 +47,18 @@ class Snapshots:
         keep: how many stay; two at least, so that one is left if the newest is found damaged.
         on_full: what a full disk means: an error, or waiting until there is room.
         say: where notes go.
+        world: the processes whose state a snapshot is; all of them make each call.
     """
 
     folder: Path
     keep: int = 2
     on_full: OnFull = "stop"
     say: Say = print
+    world: World = ALONE
+
+    def at(self, step: int) -> Path:
+        """Where the snapshot of a step is."""
+        return self.folder / f"{PREFIX}{step:08}"
 
     def save(self, state: State, facts: dict[str, Any]) -> Path:
         """Write a snapshot, verify it as it lies on the disk, and only then drop the oldest.
@@ -60,14 +67,21 @@ class Snapshots:
             OverBudget: the disk is full; every earlier snapshot is as it was. AccessError: it may not be written.
             DamagedFile: the disk does not give back what was written; nothing was dropped.
         """
-        path = self.folder / f"{PREFIX}{state.step:08}"
-        document = {"step": state.step, "numbers": dict(state.numbers), "facts": facts}
+        path = self.at(state.step)
+        document = {"step": state.step, "numbers": dict(state.numbers), "facts": facts, "processes": self.world.size}
         others = {FACTS: json.dumps(document, indent=1).encode() + b"\n"}
-        self._make_way(path)
-        patiently(lambda: write_directory(path, state.tensors, others), self.on_full, self.say)
-        manifest.verify(path)
-        self._prune()
+        self.world.first(lambda: self._make_way(path))
+        patiently(lambda: self._write(path, state, others), self.on_full, self.say)
+        self.world.first(lambda: self._settle(path))
         return path
+
+    def _write(self, path: Path, state: State, others: dict[str, bytes]) -> None:
+        if self.world.size == 1:
+            write_directory(path, state.tensors, others)
+            return
+        from variorum.training import sharded
+
+        sharded.write(path, state, others, self.world)
 
     def _make_way(self, path: Path) -> None:
         """Move a damaged snapshot of this step away, which the new one replaces."""
@@ -79,10 +93,11 @@ class Snapshots:
             if not whole:
                 _drop(path)
 
-    def _prune(self) -> None:
-        """Drop what is beyond ``keep``, and what writers that were killed left."""
-        for path in self._all()[max(2, self.keep) :]:
-            _drop(path)
+    def _settle(self, path: Path) -> None:
+        """See that the new one is whole; only then drop what is beyond ``keep``, and what killed writers left."""
+        manifest.verify(path)
+        for old in self._all()[max(2, self.keep) :]:
+            _drop(old)
         for leftover in (*self.folder.glob(f".{PREFIX}*.dropped"), *self.folder.glob(f".{PREFIX}*.tmp-*")):
             shutil.rmtree(leftover, ignore_errors=True)
 
@@ -90,26 +105,36 @@ class Snapshots:
         """Every snapshot by its name, the newest first."""
         return sorted(self.folder.glob(f"{PREFIX}*"), reverse=True) if self.folder.is_dir() else []
 
-    def newest(self) -> Snapshot | None:
-        """The newest snapshot that verifies; those passed over are named aloud."""
+    def newest(self, like: State) -> Snapshot | None:
+        """The newest snapshot that verifies, laid out as ``like``; those passed over are named aloud."""
+        name = self.world.first(self._newest)
+        return None if name is None else read(self.folder / name, like, self.world)
+
+    def _newest(self) -> str | None:
         for path in self._all():
             try:
-                return read(path)
+                check(path)
             except VariorumError as error:
                 self.say(f"skipped {path.name}, which is not whole: {error}")
+            else:
+                return path.name
         return None
 
-    def named(self, name: str) -> Snapshot:
-        """The snapshot that a user asks for.
+    def named(self, name: str, like: State) -> Snapshot:
+        """The snapshot that a user asks for, laid out as ``like``.
 
         Raises:
             NotFound: there is none of this name. DamagedFile: it is not whole.
         """
+        self.world.first(lambda: self._check_named(name))
+        return read(self.folder / name, like, self.world)
+
+    def _check_named(self, name: str) -> None:
         path = self.folder / name
         if not path.is_dir():
             known = ", ".join(p.name for p in self._all()) or "there are none"
             raise NotFound("no such checkpoint", where=str(path), remedy=known)
-        return read(path)
+        check(path)
 
 
 def _drop(path: Path) -> None:
@@ -121,17 +146,26 @@ def _drop(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def read(path: Path) -> Snapshot:
-    """Read a snapshot, every byte verified.
+def check(path: Path) -> None:
+    """See that a snapshot is whole, every byte of it.
 
     Raises:
-        DamagedFile: it is not whole.
+        DamagedFile: it is not.
     """
     if not manifest.verify(path):
         raise DamagedFile(f"has no {manifest.NAME}: it was never finished", where=str(path))
+
+
+def read(path: Path, like: State, world: World = ALONE) -> Snapshot:
+    """Read a snapshot that is whole, whatever number of processes wrote it, laid out as ``like``."""
     document = json.loads((path / FACTS).read_bytes())
-    with TensorFiles(path) as files:
-        tensors = {name: files.get(name) for name in files.shapes}
+    if world.size == document["processes"] == 1:
+        with TensorFiles(path) as files:
+            tensors = {name: files.get(name) for name in files.shapes}
+    else:
+        from variorum.training import sharded
+
+        tensors = sharded.read(path, like, world)
     state = State(step=document["step"], tensors=tensors, numbers=document["numbers"])
     return Snapshot(path=path, state=state, facts=document["facts"])
 

@@ -20,6 +20,7 @@ class Whole(nn.Module):
         super().__init__()
         self.objective, self.model = objective, model
         self.networks = nn.ModuleDict(networks)
+        self.training = model.training
 
     def forward(self, example: Corrupted) -> LossSum:
         return self.objective.loss(self.model, example)

@@ -46,6 +46,27 @@ class Wishes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class How:
+    """How a run is planned and watched.
+
+    Args:
+        eval_every: Steps between two evaluations; a twentieth of the run if absent.
+        save_every: Steps between two snapshots; as often as it is evaluated if absent.
+        patience: End after so many evaluations without a better score.
+        time_limit: Refuse a plan that may take more than so many minutes.
+        workers: Processes that tokenise.
+        threads: Threads of the training; other numbers give other bits.
+    """
+
+    eval_every: int | None = None
+    save_every: int | None = None
+    patience: int = 0
+    time_limit: float | None = None
+    workers: int = 1
+    threads: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Keeping:
     """What is kept; none of it changes the weights.
 
@@ -73,4 +94,4 @@ class Running:
     strategy: Strategy = "ddp"
 
 
-NO_WISHES, USUAL, HERE = Wishes(), Keeping(), Running()
+NO_WISHES, PLAINLY, USUAL, HERE = Wishes(), How(), Keeping(), Running()
