@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from torch import Tensor
 
 from variorum import builder, checkpoint, hub
+from variorum.checkpoint import adapters
 from variorum.family.reference import architecture
 from variorum.inference import chat, generate, guesses, habits, texts, vectors
 from variorum.inference.prepared import Form, prepare
@@ -100,10 +101,14 @@ class Model(Core):
         """
         checkpoint.save(self, directory, weights=weights)
 
+    def save_adapter(self, directory: str | Path, *, base: str = "") -> None:
+        """Write low-rank adapters alone, in PEFT's layout; see :func:`variorum.checkpoint.adapters.save_adapter`."""
+        adapters.save_adapter(self, directory, base=base)
+
 
 def load(
     reference: str | Path, *, revision: str | None = None, download: bool = False, weights: Form | None = None,
-    **options: Any,
+    adapter: str | Path | None = None, **options: Any,
 ) -> Model:  # fmt: skip
     """A published model.
 
@@ -114,6 +119,7 @@ def load(
         download: fetch what the cache lacks.
         weights: "float32" or "int8" gives its form for inference on a CPU, see
             :func:`variorum.inference.prepared.prepare`; the plain model if absent.
+        adapter: a directory with low-rank adapters in PEFT's layout, which are merged into the weights.
         options: as in :func:`variorum.checkpoint.load`.
 
     Raises:
@@ -122,7 +128,10 @@ def load(
     asked = hub.spec_named(reference.partition("@")[0]) if isinstance(reference, str) else None
     if isinstance(reference, str):
         reference = hub.locate(reference, revision=revision, download=download)
-    model = cast(Model, checkpoint.load(reference, kind=Model, **options))
+    if adapter is None:
+        model = cast(Model, checkpoint.load(reference, kind=Model, **options))
+    else:
+        model = cast(Model, adapters.load_merged(reference, adapter, kind=Model, **options))
     model.origin.asked = asked
     return model if weights is None else cast(Model, prepare(model, weights))
 

@@ -16,7 +16,8 @@ HERE = Place()
 
 def command(
     model: str, out: Path, *, from_pickle: bool = False, dtype: DType | None = None,
-    weights: Literal["int8"] | None = None, file: Path | None = None, place: Place = HERE,
+    weights: Literal["int8"] | None = None, file: Path | None = None, merge_adapter: Path | None = None,
+    place: Place = HERE,
 ) -> None:  # fmt: skip
     """Write a model as a published directory: config, safetensors, tokenizer.
 
@@ -29,12 +30,14 @@ def command(
         dtype: What weights are converted to; as they are stored, if absent.
         weights: Write the matrices of the layers as int8, a scale for each output channel, and say what that costs.
         file: A text to measure the cost on; a chapter of Emma if absent.
+        merge_adapter: A directory with low-rank adapters in PEFT's layout, to be part of the weights.
     """
     if from_pickle:
-        if dtype is not None or weights is not None:
+        if dtype is not None or weights is not None or merge_adapter is not None:
             from variorum.errors import UsageError
 
-            raise UsageError("--from-pickle keeps every value as it is", remedy="leave out --dtype and --weights")
+            remedy = "leave out --dtype and --weights, and --merge-adapter"
+            raise UsageError("--from-pickle keeps every value as it is", remedy=remedy)
         from variorum.checkpoint.convert import from_pickle as read
 
         _say_pooling(Path(model) if Path(model).is_dir() else Path(model).parent)
@@ -45,7 +48,9 @@ def command(
     from variorum.face import load
 
     check_device(place.device)
-    loaded = load(model, revision=place.revision, download=place.download, dtype=dtype, device=place.device)
+    loaded = load(
+        model, revision=place.revision, download=place.download, dtype=dtype, device=place.device, adapter=merge_adapter
+    )  # fmt: skip
     if loaded.origin.unused:
         say(f"note: {len(loaded.origin.unused)} tensors are not part of what is loaded, and are left out")
     _say_pooling(loaded.origin.directory, said=loaded.origin.pooling is not None)
