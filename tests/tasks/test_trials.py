@@ -50,6 +50,12 @@ def test_rows_are_joined_with_their_weights() -> None:
     assert both.at([1]).weights == [0.5]
 
 
+def test_one_label_only_is_what_is_said_of_every_text() -> None:
+    assert learner()(Rows(["x", "y"], ["a", "a"]), 0)(["z"] * 3) == ["a"] * 3
+    with pytest.raises(UsageError, match="nothing"):
+        learner()(Rows([], []), 0)
+
+
 def test_one_seed_gives_no_difference() -> None:
     with pytest.raises(UsageError, match="two seeds"):
         trials(learner(), {}, Rows(["a"], ["a"]), seeds=1)

@@ -50,6 +50,7 @@ class Verb(NamedTuple):
 
 
 SPECS, MODELS, STUDIES, SYSTEM = "Specs (no weights needed)", "Models", "Studies", "This installation"
+TASKS = "Tasks (rows of your own)"
 
 _TABLE = (
     Verb("tree", "The family tree: who descends from whom, and by which change.", SPECS),
@@ -64,6 +65,8 @@ _TABLE = (
     Verb("search", "The texts of a file that are nearest in meaning to a query.", MODELS),
     Verb("score", "How likely texts are to a model: perplexity, bits per byte.", MODELS),
     Verb("generate", "Continue a text.", MODELS),
+    Verb("translate", "Texts in another language.", MODELS),
+    Verb("summarize", "Texts in short.", MODELS),
     Verb("transcribe", "What is said in a recording.", MODELS),
     Verb("attention", "Who attends to whom: maps of a text in a model.", MODELS),
     Verb("experts", "Which experts a router chooses for your texts, layer by layer.", MODELS),
@@ -72,6 +75,14 @@ _TABLE = (
     Verb("pretrain", "Train a model from nothing, by its recipe, on your texts.", MODELS),
     Verb("resume", "Go on with a run that was stopped, to the same bits.", MODELS),
     Verb("convert", "Write a model as a published directory.", MODELS),
+    Verb("train", "Fine-tune a model to a task, on a table.", TASKS),
+    Verb("predict", "The answers of a trained task, a row for every row of a table.", TASKS),
+    Verb("evaluate", "How well a trained task does on labelled rows.", TASKS),
+    Verb("label", "Label rows with a model that was never trained on the labels.", TASKS),
+    Verb("augment", "More rows of rare classes to learn from.", TASKS),
+    Verb("learning-curve", "Whether more labels would pay, class by class.", TASKS),
+    Verb("distil", "A smaller model that does a trained one's task, and what it keeps of it.", TASKS),
+    Verb("monitor", "Whether what a trained model meets has changed.", TASKS),
     Verb("study", "Compare variants fairly, and report what each change buys.", STUDIES),
     Verb("download", "Fetch a published model into the cache.", SYSTEM),
     Verb("doctor", "Versions, threads, back ends, cache folder and free space.", SYSTEM),

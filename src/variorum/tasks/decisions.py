@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """Confidence with which a least confidence keeps its risk on further rows."""
+STEPS = 20
+"""Confidences that are tried, from the highest to the lowest."""
 NEVER = 1.01
 """A least confidence that no answer reaches."""
 
@@ -89,7 +91,9 @@ def _border(probabilities: Floats, truth: Bools) -> float:
 def least_for_risk(confidence: Floats, right: Bools, risk: float) -> float:
     """The confidence from which on at most a share ``risk`` of the answers is wrong, with 95 % confidence.
 
-    The bound is Clopper and Pearson's; where these rows cannot promise so little, nothing is answered.
+    The bound is Clopper and Pearson's. It is taken at a few confidences, the highest first, until one does not keep the
+    risk: a promise that is tested in a fixed order needs no correction for their number (Angelopoulos et al. 2021),
+    while the best of all confidences would be broken too often. Where none keeps it, nothing is answered.
 
     Raises:
         UsageError: a risk that is no share.
@@ -99,11 +103,18 @@ def least_for_risk(confidence: Floats, right: Bools, risk: float) -> float:
     if not 0 < risk < 1:
         raise UsageError(f"a risk of {risk}", where="risk", remedy="give a share between 0 and 1")
     order = np.argsort(-confidence, kind="stable")
-    wrong, count = np.cumsum(~right[order]), np.arange(1, len(order) + 1)
-    worst = np.where(wrong < count, beta.ppf(LEVEL, wrong + 1, np.maximum(count - wrong, 1)), 1.0)
-    ranked = confidence[order]
-    fits = np.flatnonzero((worst <= risk) & _ends(ranked))
-    return float(ranked[fits[-1]]) if len(fits) else NEVER
+    wrong, ranked, least = np.cumsum(~right[order]), confidence[order], NEVER
+    fewest = int(np.ceil(np.log(1 - LEVEL) / np.log(1 - risk)))  # rows that, all right, promise so little
+    if fewest > len(order):
+        return NEVER
+    ends = np.flatnonzero(_ends(ranked)) + 1
+    sizes = ends[np.searchsorted(ends, np.linspace(fewest, len(order), STEPS))]
+    for size in np.unique(sizes).tolist():
+        bad = int(wrong[size - 1])
+        if bad == size or beta.ppf(LEVEL, bad + 1, size - bad) > risk:
+            break
+        least = float(ranked[size - 1])
+    return least
 
 
 def least_for_budget(confidence: Floats, budget: float) -> float:

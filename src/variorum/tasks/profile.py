@@ -1,8 +1,8 @@
 """What a model's inputs and answers look like while all is well: the reference that later ones are compared with.
 
 Of each item only figures are kept, never its text: the class it was given and how surely, its length, its share of
-unknown tokens, its language, and where its vector lies along a few directions. A profile is one safetensors file in
-the model's directory; what is JSON in it stands in the file's own header.
+unknown tokens, its language, and where its vector lies along a few directions. A profile is one file in the model's
+directory, of safetensors' format under another name: it holds no weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FILE = "profile.safetensors"
+FILE = "variorum.profile"
 FORMAT = "1"
 NUMBER, KIND = "number.", "kind."
 #: Items that a profile keeps: beyond this many, the window that is compared decides how fine the comparison is.
@@ -59,13 +59,17 @@ class Signals:
     vectors: Floats | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(values) for values in (*self.kinds.values(), *self.numbers.values())}
+        lengths = {len(values) for values in self._columns}
         lengths |= set() if self.vectors is None else {len(self.vectors)}
         if len(lengths) != 1:
             raise UsageError("signals of different numbers of items", where="profile")
 
     def __len__(self) -> int:
-        return len(next(iter((*self.kinds.values(), *self.numbers.values()))))
+        return len(next(iter(self._columns)))
+
+    @property
+    def _columns(self) -> list[Sequence[Any] | Floats]:
+        return [*self.kinds.values(), *self.numbers.values()]
 
     def at(self, rows: NDArray[np.int64]) -> Signals:
         """The items at these rows."""
@@ -133,9 +137,10 @@ class Profile:
             arrays[f"{KIND}{name}"] = np.array([place[value] for value in values], dtype=np.int32)
         vectors = {"vectors": self.signals.vectors, "centre": self.centre, "directions": self.directions}
         arrays |= {name: value.astype(np.float32) for name, value in vectors.items() if value is not None}
+        named = {"kinds": kinds, "numbers": list(self.signals.numbers)}
         return save(
             {name: np.ascontiguousarray(value) for name, value in arrays.items()},
-            metadata={"format": FORMAT, "kinds": json.dumps(kinds)},
+            metadata={"format": FORMAT, "named": json.dumps(named)},
         )
 
     @classmethod
@@ -154,12 +159,9 @@ class Profile:
             header = json.loads(content[8 : 8 + length])["__metadata__"]
             if header["format"] != FORMAT:
                 raise DamagedFile(f"is a profile of format {header['format']!r:.20}", where=where)
-            kinds = json.loads(header["kinds"])
-            arrays = load(content)
-            numbers = {
-                name[7:]: value.astype(np.float64) for name, value in arrays.items() if name.startswith("number.")
-            }
-            given = {name: [names[i] for i in arrays[f"{KIND}{name}"]] for name, names in kinds.items()}
+            named, arrays = json.loads(header["named"]), load(content)
+            numbers = {name: arrays[f"{NUMBER}{name}"].astype(np.float64) for name in named["numbers"]}
+            given = {name: [kinds[i] for i in arrays[f"{KIND}{name}"]] for name, kinds in named["kinds"].items()}
             vectors, centre, directions = (
                 arrays[name].astype(np.float64) if name in arrays else None
                 for name in ("vectors", "centre", "directions")

@@ -52,7 +52,10 @@ Learn = Callable[[Rows, int], Predict]
 
 
 def learner(model: str = BASELINE, **parameters: Any) -> Learn:
-    """The baseline, or a :class:`~variorum.tasks.classify.Classifier` of a model with these parameters."""
+    """The baseline, or a :class:`~variorum.tasks.classify.Classifier` of a model with these parameters.
+
+    Where there is one label only, that is what it says of every text.
+    """
 
     def of_baseline(rows: Rows, seed: int) -> Predict:
         from variorum.tasks.baseline import tfidf
@@ -69,7 +72,15 @@ def learner(model: str = BASELINE, **parameters: Any) -> Learn:
         made.fit(list(rows.texts), list(rows.labels), sample_weight=rows.weights)
         return lambda texts: [str(one) for one in made.predict(list(texts))]
 
-    return of_baseline if model == BASELINE else of_model
+    learn = of_baseline if model == BASELINE else of_model
+
+    def learn_all(rows: Rows, seed: int) -> Predict:
+        only = set(rows.labels)
+        if not only:
+            raise UsageError("there is nothing to learn from", where="trials")
+        return learn(rows, seed) if len(only) > 1 else lambda texts: [next(iter(only))] * len(texts)
+
+    return learn_all
 
 
 @dataclass(frozen=True, kw_only=True)

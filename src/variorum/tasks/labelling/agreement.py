@@ -51,7 +51,7 @@ def agreement(
     for one, other in pairs:
         counts[place[one], place[other]] += 1
     drawn = np.random.default_rng(seed).multinomial(len(pairs), counts.ravel() / len(pairs), size=resamples)
-    samples = drawn.reshape(resamples, *counts.shape)
+    samples = drawn.reshape(resamples, *counts.shape).astype(float)
     accuracy = np.trace(samples, axis1=1, axis2=2) / len(pairs)
     return Agreement(
         items=len(gold),
