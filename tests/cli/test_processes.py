@@ -14,16 +14,18 @@ from pathlib import Path
 
 import pytest
 
+import variorum
 from tests.faults import runs
 from variorum.cli import main
+from variorum.training import pretrain as job
 
-STEPS, SAVES = 160, 20
+STEPS, SAVES = 80, 10
 SAME = 1e-4  # in float32, through as many steps
-SIZES = ("--scale", "nano", "--length", "16", "--batch", "8", "--vocab", "300", "--threads", "1")
+SIZES = ("--scale", "nano", "--length", "16", "--vocab", "300", "--threads", "1")
 KEPT = ("--save-every", str(SAVES), "--eval-every", "40")
 
 
-def line(processes: int, *words: str) -> list[str]:
+def launched(processes: int, *words: str) -> list[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     return [*launcher, "-m", "variorum", *words]
 
@@ -32,7 +34,7 @@ def line(processes: int, *words: str) -> list[str]:
 def started(processes: int, *words: str) -> Iterator[subprocess.Popen[str]]:
     """The command in several processes, none of which outlives the block."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(line(processes, *words), stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(launched(processes, *words), stdout=pipe, stderr=pipe, text=True)
     try:
         yield process
     finally:
@@ -41,7 +43,7 @@ def started(processes: int, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def finished(processes: int, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(line(processes, *words), capture_output=True, text=True, timeout=120)
+    return subprocess.run(launched(processes, *words), capture_output=True, text=True, timeout=120)
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -76,11 +78,14 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def asked(texts: Path, out: Path) -> Sequence[str]:
-    return ("pretrain", "llama", str(texts), "--out", str(out), "--budget", f"{STEPS}steps", *SIZES, *KEPT)
+def asked(texts: Path, out: Path, batch: int = 8) -> Sequence[str]:
+    words = ("pretrain", "llama", str(texts), "--out", str(out), "--budget", f"{STEPS}steps")
+    return (*words, "--batch", str(batch), *SIZES, *KEPT)
 
 
-def test_a_run_of_two_processes_loses_one_is_stopped_and_is_ended_by_one_and_by_four_others(texts, tmp_path):
+def test_a_run_of_two_processes_loses_one_is_stopped_and_is_ended_by_one_and_by_four_others(
+    texts, tmp_path, monkeypatch
+) -> None:
     out, alone = tmp_path / "run", tmp_path / "alone"
     command = (*asked(texts, out), "--strategy", "fsdp")
     with started(2, *command) as process:
@@ -95,6 +100,24 @@ def test_a_run_of_two_processes_loses_one_is_stopped_and_is_ended_by_one_and_by_
         said = process.communicate(timeout=60)[1]
     assert said.count("going on from step") == 1
     assert said.count(f"stopped; to go on: torchrun --nproc-per-node 2 -m variorum resume {out}") == 1
-    assert main(["resume", str(out)]) == 0
+    with monkeypatch.context() as patch:
+        asks, real = iter([0] * SAVES), job.go_on
+        patch.setattr(job, "go_on", lambda *given, **more: real(*given, **{**more, "stopped": lambda: next(asks, 1)}))
+        assert main(["resume", str(out)]) == 130
+    ended = finished(4, "resume", str(out), "--strategy", "ddp", "--format", "json")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert json.loads(ended.stdout)["ended"] == "finished"
+    assert "processes 2 then, 4 now" in ended.stderr
     assert main(asked(texts, alone)) == 0
     assert losses(out) == pytest.approx(losses(alone), rel=SAME)
+    both = [variorum.load(run / "model").state_dict() for run in (out, alone)]
+    assert both[0].keys() == both[1].keys()
+    assert max(float((both[0][key] - both[1][key]).abs().max()) for key in both[0]) < 1e-3
+
+
+def test_a_mistake_in_several_processes_is_one_line(texts, tmp_path) -> None:
+    done = finished(2, *asked(texts, tmp_path / "run", batch=1))
+    assert done.returncode != 0 and done.stdout == ""
+    assert ours(done.stderr) == [
+        "variorum: 1 rows of a step cannot be shared by 2 processes; give a --batch of 2 or more"
+    ]

@@ -173,10 +173,11 @@ def _hub(place: str, column: str) -> Iterator[str]:
                 raise NotFound(f"no text {column!r} among {known}", where=where, remedy="name one with --column")
             yield row[column]
     except ConnectionError as error:
-        files = "a folder of .jsonl or .parquet files"
-        raise NotFound(f"the Hub is not reached ({_first(error)})", where=where, remedy=f"go online, or give {files}") from error
+        what, remedy = f"the Hub is not reached ({_first(error)})", "go online, or give a folder of .jsonl or .parquet"
+        raise NotFound(what, where=where, remedy=remedy) from error
     except (FileNotFoundError, ValueError) as error:
-        raise NotFound(_first(error), where=where, remedy="hf:org/name, then :config and @split as it has them") from error
+        remedy = "hf:org/name, then :config and @split as it has them"
+        raise NotFound(_first(error), where=where, remedy=remedy) from error
 
 
 def _first(error: Exception) -> str:
