@@ -1,0 +1,75 @@
+"""A student of a classifier: started from its teacher, taught in one call, a third of the size and nearly as right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from variorum import tasks
+from variorum.errors import UsageError
+from variorum.objectives.imitation import Imitating
+from variorum.tasks.classify import Classifier
+from variorum.tasks.distil import Distilling, distil, kept, measure, student_of
+from variorum.text.corpora import sentiment
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[list[str], list[str]]:
+    movies, tweets = ([one for one in sentiment() if one.domain == name][:350] for name in ("movie", "tweet"))
+    chosen = [one for pair in zip(movies, tweets, strict=True) for one in pair]
+    return [one.text for one in chosen], [one.domain for one in chosen]
+
+
+@pytest.fixture(scope="module")
+def teacher(rows: tuple[list[str], list[str]]) -> Classifier:
+    texts, labels = rows
+    return Classifier("nano", epochs=3, learning_rate=1e-3, max_length=24, validation=0).fit(texts[:500], labels[:500])
+
+
+@pytest.mark.mechanism("D2")
+def test_a_student_starts_as_every_other_layer_of_its_teacher(teacher: Classifier) -> None:
+    deep = teacher.model_.spec.architecture.main.depth
+    student = student_of(teacher.model_, str(deep // 2))
+    assert student.spec.architecture.main.depth == deep // 2
+    mine, his = dict(student.named_tensors()), dict(teacher.model_.named_tensors())
+    last = "encoder.layers.{}.attention.query.weight"
+    assert torch.equal(mine[last.format(deep // 2 - 1)], his[last.format(deep - 1 if deep > 2 else 0)])
+    assert torch.equal(mine["encoder.input.table.weight"], his["encoder.input.table.weight"])
+    assert student.label_names == teacher.model_.label_names
+    with pytest.raises(UsageError, match="layers"):
+        student_of(teacher.model_, str(deep))
+
+
+@pytest.mark.mechanism("Z11", "D1")
+def test_a_student_is_an_estimator_that_saves_loads_and_is_measured_beside_its_teacher(
+    teacher: Classifier, rows: tuple[list[str], list[str]], tmp_path
+) -> None:
+    texts, labels = rows
+    before = [p.clone() for p in teacher.model_.parameters()]
+    lesson = Imitating(soft=1, hard=0.5, hidden=0.5, relations=0.1)
+    how = Distilling(student="1", lesson=lesson, parameters={"epochs": 2})
+    student = distil(teacher, texts[:500], labels[:500], how)
+    assert type(student) is Classifier and student.epochs == 2
+    assert all(map(torch.equal, before, teacher.model_.parameters()))
+    student.save(tmp_path / "student")
+    again = tasks.load(tmp_path / "student")
+    assert np.array_equal(again.predict_proba(texts[500:]), student.predict_proba(texts[500:]))
+    one, other = measure({"teacher": teacher, "student": student}, texts[500:], labels[500:])
+    assert one.kept == (1.0, 1.0, 1.0) and other.parameters < one.parameters and other.bytes < one.bytes
+    assert other.kept[1] <= other.kept[0] <= other.kept[2] and other.kept[0] > 0.85
+    assert other.accuracy > 0.7
+
+
+def test_what_is_kept_is_a_ratio_with_an_interval_over_items() -> None:
+    teacher = np.array([True] * 90 + [False] * 10)
+    student = teacher.copy()
+    student[:9] = False
+    value, low, high = kept(student, teacher)
+    assert value == pytest.approx(0.9) and 0.8 < low < 0.9 < high < 0.97
+    assert np.isnan(kept(student, np.zeros(100, bool))[0])
+
+
+def test_there_must_be_something_to_measure_on(teacher: Classifier) -> None:
+    with pytest.raises(UsageError, match="nothing to measure on"):
+        measure({"teacher": teacher}, [], [])
