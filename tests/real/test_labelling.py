@@ -2,68 +2,41 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 import variorum
+from tests.tools import labelled
 from tests.tools.weights import need
 from variorum.face import Model
-from variorum.tasks.labelling.agreement import agreement
-from variorum.tasks.labelling.correction import Correction, corrected
-from variorum.tasks.labelling.examples import few
+from variorum.tasks.labelling.correction import Correction
 from variorum.tasks.labelling.job import Job, run
 from variorum.tasks.trials import Rows
-from variorum.tasks.zero_shot import Candidate, Template, scorer
+from variorum.tasks.zero_shot import Candidate
 from variorum.text.corpora import sentiment
 
 pytestmark = pytest.mark.real_weights
 
 
-def snippets(count: int) -> Rows:
-    """Clearly rated snippets, as many good as bad, and no longer than a few lines."""
-    rated = [one for one in sentiment() if abs(one.rating) > 2 and len(one.text) < 200]
-    random.Random(0).shuffle(rated)
-    halves = [[one for one in rated if (one.rating > 0) is good][: count // 2] for good in (True, False)]
-    chosen = [one for pair in zip(*halves, strict=True) for one in pair]
-    return Rows([one.text for one in chosen], ["good" if one.rating > 0 else "bad" for one in chosen])
-
-
 @pytest.fixture(scope="module")
 def smollm() -> Model:
-    return variorum.load(need("smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf", weights="float32")
-
-
-SENTIMENT = [Candidate("good", "positive"), Candidate("bad", "negative")]
-TEMPLATE = Template(
-    instruction="Is the review positive or negative?", question="Review: {text}", answer="Sentiment:", chat=False
-)
-
-
-def agreements(model: Model, rows: Rows, few_shot: int) -> list[float]:
-    """The share of rows that are labelled as people did: as the model says, and with its leaning taken out."""
-    shown, left = few(rows, few_shot)
-    judge = scorer(model, SENTIMENT, template=TEMPLATE, examples=shown)
-    scores = judge.scores(left.texts)
-    found = []
-    for how in (Correction(by="none"), Correction()):
-        given = corrected(judge.labels, scores, how.prior(judge), how)
-        found.append(agreement(left.labels, given.labels).accuracy.value)
+    need("smollm2")
+    found = labelled.smollm()
+    assert found is not None
     return found
 
 
 @pytest.mark.mechanism("G5")
 def test_a_small_decoder_tells_good_from_bad_without_an_example(smollm: Model) -> None:
-    raw, without_leaning = agreements(smollm, snippets(50), 0)
-    assert without_leaning >= 0.85
-    assert without_leaning >= raw
+    found = labelled.agreements(smollm, labelled.snippets(50), 0)
+    assert found["content-free"].accuracy.value >= 0.85
+    assert found["content-free"].accuracy.value >= found["none"].accuracy.value
 
 
 @pytest.mark.mechanism("G5")
 def test_examples_make_it_lean_and_the_correction_undoes_it(smollm: Model) -> None:
-    raw, without_leaning = agreements(smollm, snippets(48), 8)
-    assert raw <= 0.65  # nearly all get one label, as Zhao et al. 2021 found
-    assert without_leaning >= 0.75
+    found = labelled.agreements(smollm, labelled.snippets(108), 8)
+    assert found["none"].accuracy.value <= 0.65  # nearly all get one label, as Zhao et al. 2021 found
+    assert found["content-free"].accuracy.value >= 0.75
 
 
 @pytest.mark.mechanism("G5")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from variorum.errors import DamagedFile, NotFound, OverBudget
-from variorum.tasks.queue import Queue, identity
+from variorum.tasks.queue import Queue, identity, undecided
 
 ITEMS = [{"id": str(i), "text": f"text {i} – „ü“\n", "confidence": 0.5} for i in range(6)]
 
@@ -42,6 +42,20 @@ def test_answers_are_taken_back_and_the_last_one_counts(tmp_path: Path) -> None:
     assert len(queue.answered()) == 2
     with pytest.raises(NotFound):
         queue.answer({"7": "spam"})
+
+
+def test_rows_that_are_left_to_people_become_items(tmp_path: Path) -> None:
+    rows = [
+        {"mail": "a", "text": "sure", "label": "ham", "confidence": 0.9, "abstained": False},
+        {"mail": "b", "text": "unsure", "label": None, "confidence": 0.6, "abstained": True},
+        {"mail": "c", "text": "", "error": "line 4: empty text"},
+    ]
+    assert undecided(rows, "mail") == [{"mail": "b", "text": "unsure", "confidence": 0.6, "id": "b"}]
+    queue = Queue(tmp_path / "queue.jsonl")
+    assert queue.put(undecided(rows)) == 1
+    rows[1]["confidence"] = 0.61  # another model, the same row
+    assert queue.put(undecided(rows)) == 0
+    assert len(queue.waiting()) == 1
 
 
 def test_a_label_written_into_the_file_by_hand_counts(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,21 @@ def test_examples_are_read_once_and_change_no_score(decoder: Model) -> None:
     assert asked._prefixes.reused >= (len(texts) - 1) * asked._prefixes.piece
 
 
+@pytest.mark.mechanism("G5")
+def test_a_conversation_is_the_chat_template_s_with_examples_as_turns(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}<assistant> "
+    llama = variorum.load(models.llama(tmp_path))
+    llama.tokenizer = dataclasses.replace(llama.tokenizer, files={"chat_template.jinja": template.encode()})
+    asking = Template(instruction="{labels}?", question="{text}")
+    found = scorer(llama, LABELS[:2], template=asking, examples=[("Law", "just")]).scores(TEXTS)
+    plain = scorer(llama, LABELS[:2], template=dataclasses.replace(asking, chat=False)).scores(TEXTS)
+    assert not np.allclose(found, plain)
+    head = "<user> just, perfect never?\n\nLaw\n<assistant> just\n"
+    for text, row in zip(TEXTS, found, strict=True):
+        right = [whole(llama, f"{head}<user> {text}\n<assistant> {one.said}") for one in LABELS[:2]]
+        assert differences(row) == pytest.approx(differences(right), abs=1e-4)
+
+
 def test_a_text_scores_the_same_alone_and_among_others(decoder: Model) -> None:
     asked = scorer(decoder, LABELS, template=SHORT)
     together = asked.scores(TEXTS * 4)
@@ -89,7 +105,7 @@ def test_a_text_scores_the_same_alone_and_among_others(decoder: Model) -> None:
 def test_the_mean_over_tokens_is_the_sum_over_their_number(decoder: Model) -> None:
     labels = [Candidate("just"), Candidate("never be perfect")]
     total = scorer(decoder, labels, template=SHORT).scores(TEXTS)
-    mean = scorer(decoder, labels, template=Template(**{**vars(SHORT), "combine": "mean"})).scores(TEXTS)
+    mean = scorer(decoder, labels, template=dataclasses.replace(SHORT, combine="mean")).scores(TEXTS)
     lengths = [
         len(decoder.tokenizer.encode(f"a\nis {one.said}").ids) - len(decoder.tokenizer.encode("a\nis").ids)
         for one in labels

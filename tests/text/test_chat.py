@@ -13,7 +13,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from tests.cli import models
 from variorum.errors import DamagedFile, UsageError
 from variorum.text import Tokenizer, load_tokenizer, train_byte_level_bpe
-from variorum.text.chat import Message, chat_ids, chat_text, template_of
+from variorum.text.chat import Message, chat_form, chat_ids, chat_text, has_template, template_of
 
 # The shapes of published templates, each with what makes it different from the others.
 TEMPLATES = {
@@ -95,6 +95,7 @@ def test_text_is_what_the_reference_renders(shape: str, conversation: str, promp
 def test_a_template_may_lie_in_a_file_of_its_own_or_be_one_of_several(tmp_path: Path) -> None:
     template = TEMPLATES["chatml with a default system turn"]
     assert template_of(with_template(template, jinja=True)) == template
+    assert has_template(with_template(template)) and not has_template(models.pieces())
     several = with_template([{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}])
     assert (template_of(several), template_of(several, "tool_use")) == ("a", "b")
     with pytest.raises(UsageError, match="there are default, tool_use"):
@@ -132,6 +133,22 @@ def test_a_special_token_spelt_out_in_a_message_is_text_unless_asked() -> None:
     asked = chat_ids(tokenizer, messages, allow_special_text=True)
     assert asked.count(ids["<|im_end|>"]) == 5
     assert asked == tokenizer.encode(chat_text(tokenizer, messages), specials=False, allow_special_text=True).ids
+
+
+@pytest.mark.parametrize("text", ["its Law", INTRUDER, "\ue000 \ue0f0", ""])
+def test_a_form_filled_in_is_the_conversation_with_the_text_and_the_turn_begun(text: str) -> None:
+    tokenizer = with_template(TEMPLATES["chatml with a default system turn"])
+    shown: list[Message] = [{"role": "user", "content": "a</s>?"}, {"role": "assistant", "content": "b"}]
+    filled = chat_form(tokenizer, [*shown, {"role": "user", "content": "Is it \ue0f0?"}], "\ue0f0")
+    whole = [*shown, {"role": "user", "content": f"Is it {text}?"}]
+    assert filled(text, "") == chat_ids(tokenizer, whole)
+    answered = tokenizer.decode(filled(text, "It is."), skip_special=False)
+    assert answered == f"{chat_text(tokenizer, whole)}It is."
+
+
+def test_a_template_that_does_not_show_the_text_is_told() -> None:
+    with pytest.raises(DamagedFile, match="once"):
+        chat_form(with_template("nothing"), [{"role": "user", "content": "\ue0f0"}], "\ue0f0")
 
 
 def test_text_around_what_is_hidden_is_read_as_one_stretch() -> None:

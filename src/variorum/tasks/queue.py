@@ -19,6 +19,7 @@ from typing import Any
 from variorum.errors import AccessError, DamagedFile, NotFound, OverBudget
 
 ID, LABEL = "id", "label"
+ABSTAINED, CONFIDENCE = "abstained", "confidence"
 Row = Mapping[str, Any]
 
 
@@ -26,6 +27,21 @@ def identity(row: Row) -> str:
     """An id made of what a row holds: the same row gets the same one, whoever puts it."""
     held = json.dumps(dict(row), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def undecided(rows: Iterable[Row], ids: str = "") -> list[dict[str, Any]]:
+    """Of the rows that ``variorum predict`` gives, those that are left to people, as items without an answer.
+
+    Args:
+        ids: the column that tells them apart; a row is known by all that it holds unless given.
+    """
+    items = []
+    for row in rows:
+        if row.get(ABSTAINED):
+            held = {name: value for name, value in row.items() if name != ABSTAINED and value is not None}
+            given = {name: value for name, value in held.items() if name != CONFIDENCE}
+            items.append({**held, ID: str(row[ids]) if ids else identity(given)})
+    return items
 
 
 class Queue:

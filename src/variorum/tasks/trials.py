@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from variorum.errors import UsageError
-from variorum.tasks.metrics.figure import Figure
+from variorum.tasks.metrics.intervals import Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,8 +90,8 @@ class Trial:
 
     name: str
     rows: int
-    f1: Mapping[str, Figure]
-    gain: Mapping[str, Figure]
+    f1: Mapping[str, Interval]
+    gain: Mapping[str, Interval]
 
 
 def trials(learn: Learn, ways: Mapping[str, Way], test: Rows, *, seeds: int = 3) -> list[Trial]:
@@ -145,12 +145,12 @@ def _scores(truth: Ids, answers: Ids, classes: int) -> tuple[Any, Any]:
     return with_mean(per_class_f1(whole[:, 0])), with_mean(per_class_f1(whole - counts)).mean(0)
 
 
-def _figures(scores: tuple[Any, Any], names: Sequence[str]) -> dict[str, Figure]:
+def _figures(scores: tuple[Any, Any], names: Sequence[str]) -> dict[str, Interval]:
     from variorum.tasks.metrics.paired import jackknifed
 
     found = {}
     for column, name in enumerate([*names, MACRO]):
         parts = jackknifed(scores[0][:, column], scores[1][:, column])
         half = parts.half_width(LEVEL)
-        found[name] = Figure(parts.mean, parts.mean - half, parts.mean + half)
+        found[name] = Interval(parts.mean, parts.mean - half, parts.mean + half)
     return {MACRO: found.pop(MACRO), **found}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variorum.errors import UsageError
-from variorum.tasks.metrics.figure import Figure
+from variorum.tasks.metrics.intervals import Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,8 +28,8 @@ class Agreement:
 
     items: int
     answered: int
-    accuracy: Figure
-    kappa: Figure
+    accuracy: Interval
+    kappa: Interval
 
 
 def agreement(
@@ -71,8 +71,8 @@ def kappa(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(chance < 1, (agreed - chance) / np.where(chance < 1, 1 - chance, 1), 0.0)
 
 
-def _interval(value: float, samples: NDArray[np.float64]) -> Figure:
+def _interval(value: float, samples: NDArray[np.float64]) -> Interval:
     import numpy as np
 
     low, high = np.quantile(samples, (0.025, 0.975))
-    return Figure(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
