@@ -18,10 +18,10 @@ from variorum.page import charts
 from variorum.study import report, words
 from variorum.study.analysis import Truth, analyse
 from variorum.study.cells import CellStore
-from variorum.study.corpora import Snippet
 from variorum.study.design import Reading, said
-from variorum.study.quickstart import Finding, Quickstart, Settings
 from variorum.study.result import as_json
+from variorum.study.session import Declared, Finding
+from variorum.study.session import Page as Words
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -69,7 +69,6 @@ def _finding(out: Path, spoil: str = "") -> Finding:
             made.metric, name="macro-F1", unit="points", lower_is_better=False, by_item=False, scale=100
         ),
     )
-    test = tuple(Snippet(text=spoil or f"text {i}", domain="tweet", document=str(i), test=True) for i in range(12))
     predicted = {
         key: dataclasses.replace(r, items=tuple(float((i + int(key[0][-1]) * (i > 8) + 1) % 2) for i in range(12)))
         for key, r in results.items()
@@ -77,7 +76,17 @@ def _finding(out: Path, spoil: str = "") -> Finding:
     truth = Truth(
         labels=[i % 2 for i in range(12)], groups=[i // 2 for i in range(12)], classes=(spoil or "tweet", "movie")
     )
-    declared = Quickstart(settings=Settings(out=out), studies=(made, labelled), cells=todo, truth=truth, test=test)
+    texts = {labelled.name: [spoil or f"text {i}" for i in range(12)]}
+    words_of = Words(title="A study", lead="The budget is tiny.", colophon="Made up.")
+    declared = Declared(
+        out=out,
+        studies=(made, labelled),
+        cells=todo,
+        page=words_of,
+        steps=6,
+        truths={labelled.name: truth},
+        texts=texts,
+    )  # fmt: skip
     return Finding(
         outcomes=(analyse(made, results, None), analyse(labelled, predicted, truth)),
         plan=fakes.plan(made, todo, out, CellStore(out / "cells")),

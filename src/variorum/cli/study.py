@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from variorum.cli.output import chosen, emit, say
-from variorum.cli.reading import Verbs
+from variorum.cli.reading import Option, Verbs
 from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
-    from variorum.study.quickstart import Finding
+    from variorum.study.asked import Asked
+    from variorum.study.session import Declared, Finding
 
 
 def quickstart(
@@ -37,27 +40,30 @@ def quickstart(
         dry_run: measure and print the plan, compute nothing.
     """
     from variorum.study import quickstart as job
+    from variorum.study.session import Limits
 
-    settings = job.Settings(
-        out=out,
-        seeds=seeds,
-        steps=steps,
-        workers=workers,
-        time_limit=None if time_limit is None else 60 * time_limit,
-    )
-    again = _again(settings.out, seeds, steps)
+    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
+    settings = job.Settings(out=out, seeds=seeds, steps=steps, limits=limits)
+    say("preparing the texts …")
+    return _carried(job.declare(settings, keep=not dry_run), _again(settings.out, seeds, steps), dry_run)
+
+
+def _carried(declared: Declared, again: str, dry_run: bool) -> int:
+    """Plan or run what was declared; ``again`` is the command that goes on with it."""
+    from variorum.study import session
+
     if dry_run:
         from variorum.study.plan import as_json, render
 
-        plan = job.plan_only(settings)
+        plan = session.plan_only(declared)
         emit(as_json(plan), human=render(plan))
         return 0
     try:
-        finding = job.run(settings)
+        finding = session.run(declared)
     except (KeyboardInterrupt, SystemExit):
         say(f"\nstopped; finished cells are kept. To go on: {again}")
         raise
-    return _shown(finding, out, again)
+    return _shown(finding, declared.out, again)
 
 
 def _shown(finding: Finding, out: Path, again: str) -> int:
@@ -80,6 +86,116 @@ def _again(out: Path, seeds: int, steps: int) -> str:
     """The command that goes on with this study, or repeats it."""
     words = ["variorum", "study", "quickstart", "--out", str(out), "--seeds", str(seeds), "--steps", str(steps)]
     return shlex.join(words)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arms:
+    """What is compared: named one by one, or made.
+
+    Args:
+        arms: Models or spec files, each with changes of its own behind plus signs: bert+PATH=VALUE.
+        walk: A..B: from one model to another along the family tree, one change at a time.
+        ablate: A..B:PATH: B with and without what changed at PATH since A.
+        grid: PATH=VALUE,VALUE: every combination, over the one model of --arms.
+        set: Changes of every arm, each path=value.
+        scale: Sizes of every arm; none leaves them as published.
+        match: Give every arm the parameters of the first, by its feed-forwards' width or its depth.
+    """
+
+    arms: Annotated[tuple[str, ...], Option(many=True)] = ()
+    walk: str = ""
+    ablate: str = ""
+    grid: Annotated[tuple[str, ...], Option(many=True)] = ()
+    set: Annotated[tuple[str, ...], Option(many=True)] = ()
+    scale: Literal["nano", "small", "none"] | None = None
+    match: Literal["width", "depth"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Given:
+    """What every arm is given, and how it is judged. What no flag says is as the study says, or usual.
+
+    Args:
+        data: Texts: files, folders, austen (the shipped novels), or hf:org/name.
+        tokenizer: A directory or a model's name; one is learned from the texts if absent.
+        vocab: Ids of a vocabulary that is learned.
+        budget: Of each arm: 300steps, 5Mtokens or 2Tflops.
+        seeds: Of every arm; a verdict needs 3.
+        looks: Numbers of seeds at which the study may be read; these alone give verdicts.
+        claim: "A beats B", or "A beats B by 0.02", arms by their short names.
+        recipes: The first arm's recipe for all, or each its own.
+        batch: Rows of a step.
+        length: Tokens of a row.
+        rate: The peak learning rate.
+    """
+
+    data: Annotated[tuple[str, ...], Option(many=True)] = ()
+    tokenizer: str | None = None
+    vocab: int | None = None
+    budget: str | None = None
+    seeds: int | None = None
+    looks: Annotated[tuple[int, ...], Option(many=True)] = ()
+    claim: Annotated[tuple[str, ...], Option(many=True)] = ()
+    recipes: Literal["shared", "own"] | None = None
+    batch: int | None = None
+    length: int | None = None
+    rate: float | None = None
+
+
+ARMS, GIVEN = Arms(), Given()
+
+
+def run(
+    study: str = "", *, out: Path | None = None, workers: int | None = None, time_limit: float | None = None,
+    dry_run: bool = False, arms: Arms = ARMS, given: Given = GIVEN,
+) -> int:  # fmt: skip
+    """Train arms on the same texts and judge claims about them; the plan, measured from a few real steps, comes first.
+
+    Finished cells are kept: the same command goes on where an earlier one was stopped.
+
+    Args:
+        study: A study file, or the name of a ready study (variorum study list); flags depart from it.
+        out: Folder for cells, result.json and report.html; study-NAME if absent.
+        workers: Cells side by side, one thread each; one per core unless given.
+        time_limit: Refuse a plan that may take more than so many minutes.
+        dry_run: Measure and print the plan, compute nothing.
+    """
+    from variorum.study import library, pretraining
+    from variorum.study.asked import Asked, read
+    from variorum.study.session import Limits
+
+    asked = Asked()
+    if study:
+        asked = read(Path(study)) if study.endswith(".toml") else library.find(study).asked
+    asked = dataclasses.replace(asked, **_departures(asked, arms, given))
+    out = out or Path(f"study-{Path(study).stem or 'run'}")
+    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
+    declared = pretraining.declare(asked.wanted(), out, limits=limits, keep=not dry_run, say=say)
+    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
+
+
+def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
+    """The fields of ``asked`` that flags speak of."""
+    found = {name: value for name, value in (vars(arms) | vars(given)).items() if value not in (None, (), "")}
+    if {"arms", "walk", "ablate"} & found.keys():
+        found = {"arms": (), "walk": "", "ablate": "", "grid": {}} | found
+    if "grid" in found:
+        pairs = [text.partition("=") for text in found["grid"]]
+        found["grid"] = {path: tuple(values.split(",")) for path, _, values in pairs}
+    if found.get("scale") == "none":
+        found["scale"] = ""
+    if "claim" in found:
+        found["claims"] = found.pop("claim")
+    own = {name: found.pop(name) for name in ("batch", "length", "rate") if name in found}
+    return found | ({"training": {**asked.training, **own}} if own else {})
+
+
+def list_() -> None:
+    """The ready studies: each a published claim at a size that a laptop trains, with the published figure."""
+    from variorum.study.library import ready
+
+    rows = [{"name": one.name, "claim": one.asked.title, "published": one.published} for one in ready()]
+    emit(rows, columns=["name", "claim", "published"])
 
 
 EVERY = 16
@@ -115,5 +231,7 @@ def honesty(*, studies: int = 2000, seed: int = 0) -> int:
 
 
 command = Verbs(
-    "Compare variants fairly, and report what each change buys.", {"quickstart": quickstart, "honesty": honesty}
+    "Compare variants fairly, and report what each change buys.", {
+        "run": run, "list": list_, "quickstart": quickstart, "honesty": honesty,
+    },
 )

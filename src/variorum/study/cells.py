@@ -166,7 +166,7 @@ def _canonical(value: Any) -> Iterator[str]:
 def code_digest() -> str:
     """sha256 over the source that computes a cell."""
     root = Path(__file__).parent.parent
-    files = [path for package in COMPUTES for path in sorted((root / package).glob("*.py"))]
+    files = [path for package in COMPUTES for path in sorted((root / package).rglob("*.py"))]
     digest = hashlib.sha256()
     for path in [*files, *(root / name for name in COMPUTES_FILES)]:
         digest.update(str(path.relative_to(root)).encode())

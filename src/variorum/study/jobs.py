@@ -6,6 +6,7 @@ Everything here runs in a child process with pinned threads. The data are tensor
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from variorum.objectives.base import Batch
     from variorum.spec.model import Model
     from variorum.training.loop import StepRecord
+    from variorum.training.rundir import Plan
+    from variorum.training.session import Session
 
 BASELINE_PROBE = 500
 """Rows that time the baseline; its cost grows with the rows."""
@@ -143,6 +146,48 @@ def baseline_cell(
     return CellResult(items=tuple(map(float, predicted)), curve=(), losses=(), facts=facts)
 
 
+def pretrain_cell(
+    *, report: Report, plan: Plan, folder: Path, looks: Sequence[int], unit: str, steps: int | None = None
+) -> CellResult:
+    """Pretrain as ``plan`` says on the corpus in ``folder``; score every batch of held-out texts.
+
+    Args:
+        unit: of the scores, "bits per byte" or "nats per target".
+        looks: step counts after which the held-out score enters the learning curve.
+        steps: stop early (a measured start).
+    """
+    from variorum.training.run import deterministic
+    from variorum.training.session import assemble
+
+    begun = time.perf_counter()
+    session = assemble(plan, folder)
+    run = _Run(report, looks, lambda: _mean(_held(session, unit)))
+    with deterministic():
+        losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
+    items = _held(session, unit)
+    curve = (*run.curve, (len(losses), _mean(items)))
+    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(session.model, begun, run))
+
+
+def _held(session: Session, unit: str) -> tuple[float, ...]:
+    """The score of each held-out batch, whose questions are the same in every cell."""
+    from variorum.training.evaluate import answered
+
+    tokenizer, found = session.model.tokenizer, []
+    for example, part in answered(session.trainer.loss, session.objective, session.held, seed=0):
+        units = float(part.count)
+        if unit == "bits per byte":
+            ids = example.targets[example.targets >= 0].tolist()
+            assert tokenizer is not None
+            units = math.log(2) * len(tokenizer.decode(ids, skip_special=True).encode())
+        found.append(float(part.total) / max(1.0, units))
+    return tuple(found)
+
+
+def _mean(items: Sequence[float]) -> float:
+    return sum(items) / len(items)
+
+
 class _Run:
     """Training with progress and a learning curve; remembers the time of each step."""
 
@@ -167,6 +212,16 @@ class _Run:
         self._mark = time.perf_counter()
         log = train(model, objective, pieces, settings, seed=seed, after_step=self._after, steps=steps)
         return tuple(record.loss for record in log)
+
+    def follow(self, advance: Callable[[], StepRecord], steps: int) -> tuple[float, ...]:
+        """Do so many steps."""
+        self._mark = time.perf_counter()
+        losses = []
+        for _ in range(steps):
+            record = advance()
+            losses.append(record.loss)
+            self._after(record)
+        return tuple(losses)
 
     def _after(self, record: StepRecord) -> None:
         self.step_seconds.append(time.perf_counter() - self._mark)

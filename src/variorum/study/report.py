@@ -25,10 +25,9 @@ from variorum.study.cells import code_digest
 from variorum.study.design import Arm, Reading, Study
 from variorum.study.files import write_whole
 from variorum.study.plan import level
-from variorum.study.quickstart import Finding
 from variorum.study.result import as_json
+from variorum.study.session import Finding
 
-TITLE = "What LLaMA changed, and what it buys here"
 EXAMPLES = 6
 """Misread items shown."""
 LONGEST_EXAMPLE = 220
@@ -51,23 +50,13 @@ def render(finding: Finding, command: str) -> str:
     return page_of(
         "variorum.study",
         "report.html.j2",
-        title=TITLE,
+        title=finding.declared.page.title,
         opening=words.opening(finding.outcomes),
-        lead=_lead(finding),
+        lead=finding.declared.page.lead,
         failures=finding.failures,
         studies=[_study(outcome, finding) for outcome in finding.outcomes],
         repeat=_repeat(finding, command),
-        colophon=f"variorum {__version__}. The novels are Jane Austen's (1811–1818, public domain); the snippets are "
-        "from C.J. Hutto and E. Gilbert, VADER, ICWSM 2014 (MIT licence).",
-    )
-
-
-def _lead(finding: Finding) -> str:
-    walk = finding.outcomes[0].study
-    return (
-        f"The budget is tiny: {walk.budget}, {words.number(len(walk.seeds))} seeds. A verdict here says what a change "
-        "does in the first moments of training a model of under a million parameters. It says nothing about long runs: "
-        "effects that need more training are expected to be undecided, and the curves show how far each arm had come."
+        colophon=f"variorum {__version__}. {finding.declared.page.colophon}",
     )
 
 
@@ -289,7 +278,7 @@ def _errors(outcome: Outcome, finding: Finding) -> dict[str, Any] | None:
     seed = outcome.study.seeds[0]
     examples = [
         {
-            "text": _cut(finding.declared.test[i].text),
+            "text": _cut(finding.declared.texts[outcome.study.name][i]),
             "truth": truth.classes[truth.labels[i]],
             "readings": words.listing(
                 _readings({outcome.study.arm(a).title: truth.classes[int(v[i])] for a, v in by_arm.items()})
@@ -298,7 +287,7 @@ def _errors(outcome: Outcome, finding: Finding) -> dict[str, Any] | None:
         for i in wrong[:EXAMPLES]
     ]
     names = words.listing([arm.title for arm in arms])
-    count = f"{len(wrong)} of {total:,} test snippets ({len(wrong) / total:.1%})"
+    count = f"{len(wrong)} of {total:,} test items ({len(wrong) / total:.1%})"
     return {
         "sentence": f"{count} are misread by {names} alike (seed {seed}).",
         "examples": examples,

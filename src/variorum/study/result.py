@@ -10,7 +10,7 @@ from variorum.study import words
 from variorum.study.analysis import Outcome
 from variorum.study.cells import code_digest
 from variorum.study.design import Study
-from variorum.study.quickstart import Finding
+from variorum.study.session import Finding
 from variorum.study.statistics import Judgement
 
 

@@ -1,0 +1,165 @@
+"""A study in the words of the command line or of a study file, which are the same, and what they come to.
+
+::
+
+    title = "Does RoPE help?"
+    arms = ["gpt2", "gpt2+architecture.decoder.positions=Rotary"]     # or walk = "gpt2..llama", or ablate, or grid
+    budget = "300steps"
+    claims = ["rotary beats gpt2"]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from variorum.errors import AccessError, DamagedFile, NotFound, UsageError, nearest
+from variorum.spec.small import scale_named
+from variorum.study import arms as making
+from variorum.study.budgets import budget_of, matched
+from variorum.study.design import Arm
+from variorum.study.pretraining import Texts, Wanted
+from variorum.text.stream import Source
+from variorum.training.wishes import Wishes
+
+LANGUAGE = ("masked_lm", "causal_lm", "permutation_lm", "seq2seq_lm", "replaced_token", "next_sentence",
+            "sentence_order", "bidirectional_lm")  # fmt: skip
+"""Heads that texts alone train."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One way to name the arms, and what they are given.
+
+    Attributes:
+        arms: specs, each with changes of its own behind ``+``. walk: ``A..B``. ablate: ``A..B:PATH``.
+        grid: path to values, over the one model of ``arms``.
+        scale: sizes of every arm; "" leaves them as published.
+        match: "width" or "depth" gives every arm the first one's parameters.
+        training: fields of :class:`~variorum.training.wishes.Wishes`.
+    """
+
+    title: str = ""
+    question: str = ""
+    arms: tuple[str, ...] = ()
+    walk: str = ""
+    ablate: str = ""
+    grid: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    set: tuple[str, ...] = ()
+    scale: str = "nano"
+    match: Literal["", "width", "depth"] = ""
+    data: tuple[str, ...] = ("austen",)
+    validation: float = 0.1
+    tokenizer: str = ""
+    vocab: int = 2048
+    budget: str = "300steps"
+    seeds: int = 5
+    looks: tuple[int, ...] = ()
+    claims: tuple[str, ...] = ()
+    recipes: Literal["shared", "own"] = "shared"
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def wanted(self) -> Wanted:
+        """The study that is meant.
+
+        Raises:
+            UsageError: no way to name the arms, or several, or a value that makes no sense. NotFound: no such model.
+        """
+        made, left = self._arms()
+        if len(made) < 2:
+            raise UsageError("a study compares two arms at least", where="--arms")
+        if self.match:
+            made = (made[0], *(self._matched(arm, made[0]) for arm in made[1:]))
+        known = [field.name for field in dataclasses.fields(Wishes)]
+        for name in self.training:
+            if name not in known:
+                raise UsageError(f"training has no {name!r}", where="study", remedy=nearest(name, known))
+        shown = " and ".join(arm.title for arm in (made if len(made) < 4 else made[:1]))
+        question = self.question or "Which lowers the loss of held-out text, within one budget?"
+        texts = Texts(
+            sources=tuple(Source(place=place) for place in self.data), like=self._first(), validation=self.validation,
+            tokenizer=self.tokenizer, vocab=self.vocab,
+        )  # fmt: skip
+        return Wanted(
+            title=self.title or (shown if len(made) < 4 else f"From {shown} on"), question=question, arms=made,
+            texts=texts, budget=budget_of(self.budget), seeds=self.seeds, looks=self.looks, claims=self.claims,
+            against="before" if self.walk else "first", recipes=self.recipes, wishes=Wishes(**self.training), left=left,
+        )  # fmt: skip
+
+    def _arms(self) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
+        ways = {"--arms": bool(self.arms), "--walk": bool(self.walk), "--ablate": bool(self.ablate)}
+        if sum(ways.values()) != 1:
+            raise UsageError("arms are named in one way", where="study", remedy=f"give one of {', '.join(ways)}")
+        fit = making.fitting(scale_named(self.scale) if self.scale else None, LANGUAGE)
+        if self.walk:
+            start, end = _ends(self.walk, "--walk")
+            walked = making.walk(start, end, fit)
+            return walked.arms, walked.left
+        if self.ablate:
+            pair, _, row = self.ablate.partition(":")
+            return making.ablate(*_ends(pair, "--ablate"), row, fit), ()
+        if self.grid:
+            if len(self.arms) != 1:
+                raise UsageError("a grid is over one model", where="--grid", remedy="give one with --arms")
+            return making.grid(self.arms[0], self.grid, fit, set=self.set), ()
+        return making.named(self.arms, fit, set=self.set), ()
+
+    def _first(self) -> str:
+        """The model in whose way a vocabulary is learned."""
+        if self.walk or self.ablate:
+            return _ends((self.walk or self.ablate).partition(":")[0], "")[0]
+        return self.arms[0].partition("+")[0]
+
+    def _matched(self, arm: Arm, like: Arm) -> Arm:
+        assert arm.spec is not None and like.spec is not None
+        made = matched(arm.spec, like.spec, "depth" if self.match == "depth" else "width")
+        return dataclasses.replace(arm, spec=made)
+
+
+def read(path: Path) -> Asked:
+    """A study file.
+
+    Raises:
+        NotFound, AccessError: it cannot be read. DamagedFile: it is no TOML. UsageError: it says what no study knows.
+    """
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound("no such study file", where=str(path), remedy="see variorum study list") from None
+    except OSError as error:
+        raise AccessError(error.strerror or "cannot be read", where=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"no study file: {error}", where=str(path)) from None
+    return asked(told, where=str(path))
+
+
+def asked(told: Mapping[str, Any], *, where: str) -> Asked:
+    """What a table of settings says.
+
+    Raises:
+        UsageError: an unknown name, or a value of another kind.
+    """
+    fields = {field.name: getattr(Asked(), field.name) for field in dataclasses.fields(Asked)}
+    found: dict[str, Any] = {}
+    for name, value in told.items():
+        if name not in fields:
+            raise UsageError(f"a study has no {name!r}", where=where, remedy=nearest(name, fields))
+        usual = fields[name]
+        if isinstance(usual, tuple) and isinstance(value, list):
+            value = tuple(value)
+        whole = isinstance(usual, float) and type(value) is int
+        if not whole and (not isinstance(value, type(usual)) or isinstance(value, bool)):
+            raise UsageError(f"{name} is a {type(value).__name__}, not a {type(usual).__name__}", where=where)
+        found[name] = value
+    return Asked(**found)
+
+
+def _ends(text: str, where: str) -> tuple[str, str]:
+    start, dots, end = text.partition("..")
+    if not dots or not start or not end:
+        raise UsageError(f"{text!r} leads nowhere", where=where, remedy="write A..B")
+    return start, end

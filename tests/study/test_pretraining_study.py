@@ -1,0 +1,96 @@
+"""A study of pretraining: declared from flags or a file, fair, refused where its arms cannot be compared, judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tools.command import refused, variorum
+from variorum.errors import UsageError
+from variorum.study.asked import Asked, asked, read
+from variorum.study.library import find, ready
+from variorum.study.pretraining import declare
+
+SMALL = {"budget": "8steps", "seeds": 2, "vocab": 300, "training": {"batch": 4, "length": 32}}
+FLAGS = ("--budget", "8steps", "--seeds", "3", "--vocab", "300", "--batch", "4", "--length", "32")
+
+
+def quiet(text: str) -> None:
+    del text
+
+
+def test_arms_share_texts_order_vocabulary_and_steps(tmp_path: Path):
+    wanted = asked({"walk": "gpt2..llama", **SMALL}, where="here").wanted()
+    declared = declare(wanted, tmp_path, keep=False, say=quiet)
+    [study], cells = declared.studies, declared.cells
+    plans = [cell.work["plan"] for cell in cells]
+    assert len(cells) == 2 * len(study.arms) and {cell.steps for cell in cells} == {8}
+    assert len({cell.data for cell in cells}) == 1 and len({plan.settled.rate for plan in plans}) == 1
+    assert study.metric.unit == "bits per byte" and len(study.claims) == len(study.arms) - 1
+    assert any("left out of the walk" in line for line in study.unequal)
+    assert len({cell.key for cell in cells}) == len(cells)
+
+
+def test_equal_operations_give_unequal_steps_and_the_plan_says_so(tmp_path: Path):
+    arms = ["gpt2", "gpt2+architecture.decoder.depth=1"]
+    wanted = asked({"arms": arms, **SMALL, "budget": "40Gflops"}, where="here").wanted()
+    declared = declare(wanted, tmp_path, keep=False, say=quiet)
+    deep, shallow = (next(cell.steps for cell in declared.cells if cell.arm == arm.name) for arm in wanted.arms)
+    assert shallow > 1.5 * deep
+    assert any(line.startswith("steps: ") for line in declared.studies[0].unequal)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"arms": ["bert", "gpt2"], **SMALL}, "cannot be compared by loss"),
+        ({"arms": ["bert"], **SMALL}, "two arms at least"),
+        ({"arms": ["bert", "roberta"], "walk": "bert..roberta"}, "named in one way"),
+        ({"arms": ["gpt2", "llama"], "claims": ["llama betters gpt2"], **SMALL}, "claims nothing"),
+        ({"arms": ["gpt2", "llama"], "claims": ["lama beats gpt2"], **SMALL}, "names no arm"),
+        ({"arms": ["gpt2", "llama"], **SMALL, "seeds": 1}, "at least 2 seeds"),
+        ({"arms": ["gpt2", "llama"], **SMALL, "budget": "2steps"}, "the budget is 2 steps"),
+        ({"armz": ["gpt2"]}, "a study has no 'armz'"),
+        ({"seeds": "five"}, "seeds is a str"),
+        ({"arms": ["gpt2", "llama"], "training": {"rat": 1.0}}, "training has no 'rat'"),
+    ],
+)
+def test_what_makes_no_study_is_refused(told: dict[str, object], said: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=said):
+        declare(asked(told, where="here").wanted(), tmp_path, say=quiet)
+
+
+def test_a_file_says_what_flags_say(tmp_path: Path):
+    path = tmp_path / "rope.toml"
+    path.write_text('title = "RoPE"\narms = ["gpt2", "llama"]\nseeds = 4\n[training]\nbatch = 8\n', "utf-8")
+    assert read(path) == Asked(title="RoPE", arms=("gpt2", "llama"), seeds=4, training={"batch": 8})
+
+
+@pytest.mark.parametrize("one", ready(), ids=lambda one: one.name)
+def test_every_ready_study_can_be_declared(one, tmp_path: Path):
+    assert one.published and one.changed
+    assert find(one.name.partition("-")[0]) == one
+    wanted = one.asked.wanted()
+    assert len(wanted.arms) > 1 and wanted.seeds >= 3
+
+
+def test_the_command_trains_judges_and_repeats_itself(tmp_path: Path):
+    words = ("study", "run", "--arms", "gpt2", "llama", *FLAGS, "--claim", "llama beats gpt2", "--out", str(tmp_path))
+    variorum(*words, timeout=600)
+    first = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    [claim] = first["studies"][0]["claims"]
+    assert claim["verdict"] in ("supported", "refuted", "undecided") and claim["seeds"] == 3
+    assert (tmp_path / "report.html").read_text("utf-8").count("at this budget") > 0
+    for path in (tmp_path / "cells").glob("*seed2*"):
+        path.unlink()
+    variorum(*words, timeout=600)
+    again = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    assert again["studies"][0]["claims"] == first["studies"][0]["claims"]
+
+
+def test_mistakes_are_one_line(tmp_path: Path):
+    assert "no ready study" in refused("study", "run", "z99", code=3)
+    assert "no such study file" in refused("study", "run", str(tmp_path / "none.toml"), code=3)
+    assert "named in one way" in refused("study", "run", "--out", str(tmp_path), code=2)
