@@ -16,6 +16,7 @@ from variorum.objectives import objective_for
 from variorum.objectives.replaced import GENERATOR, TABLE, ReplacedToken, generator_spec, judged, sampled
 from variorum.spec.recipe import Generator
 from variorum.training.evaluate import held_out
+from variorum.training.whole import Whole
 
 
 def made(embeddings: str, name: str = "electra") -> tuple[ReplacedToken, torch.nn.Module, torch.nn.Module]:
@@ -69,7 +70,8 @@ def test_the_loss_is_the_generators_plus_fifty_times_the_judgements_of_every_rea
 
 def test_a_held_out_score_tells_the_terms_apart_and_how_many_tokens_were_replaced() -> None:
     objective, model, _ = made("separate")
-    score = held_out(model, objective, [batch("replaced_token")], seed=1)
+    loss = Whole(objective, model, dict(objective.networks(model)))
+    score = held_out(loss, objective, [batch("replaced_token")], seed=1)
     words, judged, replaced = (score.parts[name][0] for name in ("words", "judged", "replaced"))
     assert score.loss == pytest.approx(words + 50 * judged, rel=1e-9)
     assert 0 < replaced < 0.3

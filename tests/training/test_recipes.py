@@ -47,11 +47,14 @@ def same(a: Trainer, b: Trainer) -> bool:
 def test_a_recipe_is_scaled_and_says_where_each_number_comes_from():
     bert = settle(scaled(find("bert"), SCALES["nano"]), published_width=768)
     assert (bert.rate, bert.warmup, bert.decay, bert.clip) == (pytest.approx(6e-4), 0.01, "linear", 1.0)
-    assert (bert.batch, bert.length, bert.early, bert.early_length) == (32, 128, 0.9, 32)
+    assert (bert.batch, bert.length, bert.early, bert.early_length) == (8, 128, 0.9, 32)
     assert bert.why["rate"] == "bert: 0.0001, × 6 for the width"
     asked = settle(find("bert"), Wishes(batch=7, schedule="constant", clip=0.0))
     assert (asked.batch, asked.decay, asked.why["batch"]) == (7, "constant", "as asked")
     assert asked.optimisation(10).clip > 1e6
+    t5 = settle(scaled(find("t5"), SCALES["nano"]), published_width=512)
+    assert t5.rate == 0.01, "Adafactor's rate is a share of the weights, whatever their number"
+    assert settle(find("bert"), published_width=768).batch == 32
 
 
 def test_each_recipe_differs_from_its_ancestors_as_published():

@@ -2,7 +2,9 @@
 
 A recipe fixes the optimiser, the shape of the schedule, the share of warm-up, how rows are cut and how lengths grow.
 What depends on size is scaled: the peak learning rate by the published width over this one, batch and length down to
-what one machine does. Whatever the user states comes first.
+what one machine does. Adafactor's rate is a share of the weights' own size, and stays. A model that was made smaller
+reads fewer rows a step: in minutes of training, more steps are worth more than larger ones. Whatever the user states
+comes first.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from variorum.training.formats import Format
 from variorum.training.optimiser import Decay, Kind, Optimisation
 from variorum.training.wishes import NO_WISHES, Wishes
 
-BATCH, LENGTH, RATE = 32, 128, 5e-4
-"""Rows of a step and tokens of a row at most, and the rate where none is published, unless the user says otherwise."""
+BATCH, FEW, LENGTH, RATE = 32, 8, 128, 5e-4
+"""Rows of a step at most, those of a model made smaller, tokens of a row at most, and the rate where none is published,
+unless the user says otherwise."""
 WARMUP, MOST_WARMUP, ANY_NORM = 0.05, 0.1, 1e9
 BY_OBJECTIVE: dict[str, Format] = {"causal_lm": "stream", "span_corruption": "stream", "bidirectional_lm": "stream"}
 
@@ -79,12 +82,14 @@ def settle(model: Model, wishes: Wishes = NO_WISHES, *, published_width: int | N
         why[name] = "as asked" if wish is not None else f"{model.name}: {told or published}" if known else otherwise
 
     scale = (published_width or model.architecture.width) / model.architecture.width
-    batch = None if recipe.batch is None else min(recipe.batch, BATCH)
-    choose("batch", wishes.batch, batch, BATCH, f"{recipe.batch:,} rows, at most {BATCH} here" if batch else None)
+    most = BATCH if scale <= 1 else FEW
+    batch = None if recipe.batch is None else min(recipe.batch, most)
+    choose("batch", wishes.batch, batch, most, f"{recipe.batch:,} rows, at most {most} here" if batch else None)
     length = None if recipe.length is None else min(recipe.length, LENGTH)
     choose("length", wishes.length, length, LENGTH, f"{recipe.length}, at most {LENGTH} here")
-    rate = None if recipe.learning_rate is None else recipe.learning_rate * scale
-    choose("rate", wishes.rate, rate, RATE, f"{recipe.learning_rate:g}, × {scale:g} for the width" if rate else None)
+    times = 1.0 if recipe.optimiser == "adafactor" else scale
+    rate = None if recipe.learning_rate is None else recipe.learning_rate * times
+    choose("rate", wishes.rate, rate, RATE, f"{recipe.learning_rate:g}, × {times:g} for the width" if rate else None)
     share = min(recipe.warmup / recipe.steps, MOST_WARMUP) if recipe.warmup and recipe.steps else None
     warmup = f"{recipe.warmup} of {recipe.steps} steps"
     choose("warmup", wishes.warmup, share, WARMUP, warmup, part=bool(recipe.warmup or recipe.steps))
