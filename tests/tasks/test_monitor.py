@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2_contingency, ttest_ind
 
 from variorum.errors import DamagedFile, UsageError
-from variorum.tasks.baseline import tfidf
+from variorum.tasks.baselines.linear import tfidf
 from variorum.tasks.monitor import compare, holm, rehearse, stability
 from variorum.tasks.profile import FEWEST, MOST, Profile, Signals
 from variorum.text.corpora import sentiment

@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from variorum.errors import NotFound, UsageError
-from variorum.tasks.baseline import fit_and_predict
+from variorum.tasks.baselines.linear import fit_and_predict
 from variorum.tasks.labels import LabelSet
 from variorum.tasks.metrics.classes import (
     accuracy,

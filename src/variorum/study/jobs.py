@@ -128,7 +128,7 @@ def baseline_cell(
     *, report: Report, train: Sequence[str], labels: Sequence[int], test: Sequence[str], steps: int | None = None
 ) -> CellResult:
     """TF-IDF with logistic regression on the same rows; ``steps`` only says that a short timed start is wanted."""
-    from variorum.tasks.baseline import fit_and_predict
+    from variorum.tasks.baselines.linear import fit_and_predict
 
     begun = time.perf_counter()
     if steps is not None:

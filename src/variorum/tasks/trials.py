@@ -58,7 +58,7 @@ def learner(model: str = BASELINE, **parameters: Any) -> Learn:
     """
 
     def of_baseline(rows: Rows, seed: int) -> Predict:
-        from variorum.tasks.baseline import tfidf
+        from variorum.tasks.baselines.linear import tfidf
 
         made = tfidf()
         weights = {} if rows.weights is None else {f"{made.steps[-1][0]}__sample_weight": list(rows.weights)}
