@@ -28,10 +28,10 @@ READ = {(INTEGERS, 1), (INTEGERS, 2), (INTEGERS, 3), (INTEGERS, 4), (FLOAT, 4), 
 SLOWEST, FASTEST = 1_000, 768_000
 #: Lengths from here on mean "until the end".
 PIPED = 0x7FFF_0000
-#: A window is cut at the quietest tenth of a second among its last ten.
-LOOK, QUIET = 10.0, 0.1
-#: Root mean square of a sound that is none: 60 dB below the loudest sample there can be.
-FAINT = 1e-3
+#: A window is cut in the middle of the quietest third of a second among its last ten.
+LOOK, PAUSE = 10.0, 0.3
+#: Seconds over which loudness is taken, and that of a sound that is none: 60 dB below the loudest there can be.
+BRIEF, FAINT = 0.1, 1e-3
 #: The mel scale is linear up to here, logarithmic beyond.
 _BREAK, _BELOW, _ABOVE = 1000.0, 200.0 / 3, math.log(6.4) / 27
 
@@ -123,12 +123,13 @@ def stretches(samples: Tensor) -> list[tuple[int, int]]:
 
     So a word lies within one stretch, wherever speech pauses once in ten seconds.
     """
-    longest, look, quiet = SECONDS * RATE, int(LOOK * RATE), int(QUIET * RATE)
+    longest, look, quiet = SECONDS * RATE, int(LOOK * RATE), int(PAUSE * RATE)
     found, begin = [], 0
     while len(samples) - begin > longest:
         near = samples[begin + longest - look : begin + longest]
         loudness = near.square().unfold(0, quiet, quiet // 4).mean(-1)
-        end = begin + longest - look + int(loudness.argmin()) * (quiet // 4) + quiet // 2
+        last = int((loudness == loudness.min()).nonzero()[-1])
+        end = begin + longest - look + last * (quiet // 4) + quiet // 2
         found.append((begin, end))
         begin = end
     return [*found, (begin, len(samples))]
@@ -136,8 +137,9 @@ def stretches(samples: Tensor) -> list[tuple[int, int]]:
 
 def is_silent(samples: Tensor) -> bool:
     """Whether no tenth of a second of samples [S] is louder than :data:`FAINT`."""
-    padded = F.pad(samples, (0, -len(samples) % int(QUIET * RATE)))
-    return bool(padded.view(-1, int(QUIET * RATE)).square().mean(-1).max() < FAINT**2)
+    brief = int(BRIEF * RATE)
+    padded = F.pad(samples, (0, -len(samples) % brief))
+    return bool(padded.view(-1, brief).square().mean(-1).max() < FAINT**2)
 
 
 def log_mel(samples: Tensor, mels: int = 80, frames: int = FRAMES) -> Tensor:

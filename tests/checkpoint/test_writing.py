@@ -141,7 +141,10 @@ def test_what_is_not_ours_alone_is_never_replaced(tmp_path: Path, make: Callable
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", "..", manifest.NAME, "model.safetensors", "x.safetensors"])
+NESTED = ("../x", "a/b/c", "a/../b", "/b", "a/")
+
+
+@pytest.mark.parametrize("name", [*NESTED, "", "..", manifest.NAME, "model.safetensors", "x.safetensors"])
 def test_other_files_have_plain_names_of_their_own(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
         write_directory(tmp_path / "m", {"w": torch.ones(1)}, {name: b""})

@@ -15,7 +15,7 @@ from typing import Any
 
 from variorum.errors import AccessError, DamagedFile, NotFound
 
-from .paths import is_plain, read_json, regular_file
+from .paths import file_inside, is_inside, read_json
 
 NAME = "variorum-manifest.json"
 FORMAT = 1
@@ -42,7 +42,7 @@ def listed(directory: Path) -> dict[str, tuple[str, int]] | None:
 
 
 def _entry(name: str, value: Any, path: Path) -> tuple[str, int]:
-    if is_plain(name) and isinstance(value, dict) and set(value) == {"sha256", "bytes"}:
+    if is_inside(name) and isinstance(value, dict) and set(value) == {"sha256", "bytes"}:
         digest, size = value["sha256"], value["bytes"]
         if isinstance(digest, str) and _SHA256.fullmatch(digest) and type(size) is int and size >= 0:
             return digest, size
@@ -64,7 +64,7 @@ def verify(directory: Path) -> bool:
         return False
     for name, (digest, size) in files.items():
         try:
-            path = regular_file(directory, name)
+            path = file_inside(directory, name)
         except NotFound:
             raise DamagedFile(f"missing, though {NAME} lists it", where=str(directory / name)) from None
         _compare(path, digest, size)

@@ -32,6 +32,12 @@ def is_plain(name: str) -> bool:
     )
 
 
+def is_inside(name: str) -> bool:
+    """Whether ``name`` is a plain file name, or "folder/name" with a plain folder."""
+    parts = name.split("/")
+    return len(parts) <= 2 and all(map(is_plain, parts))
+
+
 def existing_directory(directory: Path) -> Path:
     """``directory``, which must be one.
 
@@ -43,6 +49,14 @@ def existing_directory(directory: Path) -> Path:
     aside = next(directory.parent.glob(f".{directory.name}.old-*"), None) if directory.name else None
     remedy = f"a save was interrupted; the one before it is {aside}" if aside else ""
     raise NotFound("no such directory", where=str(directory), remedy=remedy)
+
+
+def file_inside(directory: Path, name: str) -> Path:
+    """:func:`regular_file` for a name that :func:`is_inside`; its folder is no link."""
+    folder, _, leaf = name.rpartition("/")
+    if folder and (not is_plain(folder) or (directory / folder).is_symlink()):
+        raise DamagedFile(f"names a file in {folder[:80]!r}, which is no plain folder", where=str(directory))
+    return regular_file(directory / folder, leaf)
 
 
 def regular_file(directory: Path, name: str) -> Path:

@@ -24,7 +24,7 @@ from variorum.errors import AccessError, DamagedFile, OverBudget, UsageError
 
 from . import manifest
 from .header import ITEM_BYTES, LENGTH_BYTES
-from .paths import is_plain
+from .paths import is_inside
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -53,7 +53,7 @@ def write_directory(
     Args:
         directory: where. It may be absent, empty, or an earlier save of ours with nothing else in it.
         tensors: by the names on disk, in the order of the shards; any layout in memory.
-        others: the content of every other file by its name.
+        others: the content of every other file by its name, which may be in a folder: "folder/name".
         max_shard_bytes: tensors beyond this are spread over ``model-00001-of-0000N.safetensors`` with an index.
         metadata: strings for the header of each file; ``{"format": "pt"}`` if absent.
         single: what the file of tensors is called where one is enough.
@@ -64,7 +64,7 @@ def write_directory(
     """
     directory = Path(directory).resolve()
     _check_names(others)
-    _check_ours(directory)
+    check_ours(directory)
     shards = _shards(tensors, max_shard_bytes)
     headers = {file: _header(part, {"format": "pt"} if metadata is None else metadata) for file, part in shards.items()}
     others = dict(others)
@@ -75,7 +75,12 @@ def write_directory(
     needed = sum(t.numel() * t.element_size() for t in tensors.values())
     needed += sum(len(content) for content in (*headers.values(), *others.values()))
     with filling(directory, needed) as place:
+        folders = sorted({place / Path(name).parent for name in others} - {place})
+        for folder in folders:
+            folder.mkdir()
         written = {name: _write(place / name, [content]) for name, content in others.items()}
+        for folder in folders:
+            _sync(folder)
         for file, part in shards.items():
             written[file] = _write(place / file, [headers[file], *_pieces(part)])
         _write(place / manifest.NAME, [manifest.content(written)])
@@ -107,15 +112,18 @@ def filling(directory: Path, needed: int) -> Iterator[Path]:
 
 def _check_names(others: Mapping[str, bytes]) -> None:
     for name in others:
-        if not is_plain(name) or name in (manifest.NAME, INDEX) or name.endswith(".safetensors"):
+        if not is_inside(name) or name in (manifest.NAME, INDEX) or name.endswith(".safetensors"):
             raise UsageError(f"{name[:80]!r} cannot be a file beside the weights")
 
 
-def _check_ours(directory: Path) -> None:
+def check_ours(directory: Path) -> None:
     """Only what we wrote ourselves is ever replaced, and nothing that someone put beside it is lost."""
     try:
         names = {path.name for path in directory.iterdir()} if directory.exists() else set()
         ours = {*(manifest.listed(directory) or ()), manifest.NAME} if names else set()
+        folders = names & {name.partition("/")[0] for name in ours if "/" in name}
+        names -= folders
+        names |= {f"{folder}/{path.name}" for folder in folders for path in (directory / folder).iterdir()}
     except DamagedFile:
         ours = set()
     except NotADirectoryError:

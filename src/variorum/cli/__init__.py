@@ -81,6 +81,7 @@ _TABLE = (
     Verb("label", "Label rows with a model that was never trained on the labels.", TASKS),
     Verb("augment", "More rows of rare classes to learn from.", TASKS),
     Verb("learning-curve", "Whether more labels would pay, class by class.", TASKS),
+    Verb("report", "Where a trained classifier is right and wrong, as a page.", TASKS),
     Verb("distil", "A smaller model that does a trained one's task, and what it keeps of it.", TASKS),
     Verb("monitor", "Whether what a trained model meets has changed.", TASKS),
     Verb("study", "Compare variants fairly, and report what each change buys.", STUDIES),

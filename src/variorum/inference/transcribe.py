@@ -7,6 +7,7 @@ speech gives no text, by the released code's rule.
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,6 +31,10 @@ START, PLAIN = "<|startoftranscript|>", "<|notimestamps|>"
 NOBODY = ("<|nospeech|>", "<|nocaptions|>")
 #: Nobody speaks where that chance is above, and the mean log-probability of what was written below (released code).
 SILENT, UNSURE = 0.6, -1.0
+#: A text that packs so well repeats itself, and was not heard either (released code).
+REPEATING = 2.4
+#: Tokens that nobody speaks in a second.
+HASTE = 20
 #: Stretches that are read together.
 TOGETHER = 8
 
@@ -75,35 +80,87 @@ def transcribe(
     for at in range(0, len(heard), TOGETHER):
         group = heard[at : at + TOGETHER]
         features = torch.stack([audio.log_mel(samples[begin:end], encoder.input.mels) for begin, end in group])
-        writer = Writer(model, [[_special(tokenizer, START)]] * len(group), source=features.to(_like(model)))
-        language = language or _heard(tokenizer, writer.logits)
-        prompt = [START, f"<|{language}|>", f"<|{task}|>", *([] if timestamps else [PLAIN])]
-        lines = _written(model, writer, [_special(tokenizer, name) for name in prompt], timestamps=timestamps)
+        most = HASTE * max(end - begin for begin, end in group) // audio.RATE + HASTE
+        listener = Listener(model, features.to(next(model.parameters())), most, task)
+        language = language or listener.language()
+        lines = listener.written(language, timestamps=timestamps)
         for (begin, end), ids in zip(group, lines, strict=True):
             found += _passages(model, ids, (begin / audio.RATE, end / audio.RATE), language)
     return found
 
 
-def _written(model: Model, writer: Writer, prompt: Sequence[int], *, timestamps: bool) -> list[list[int]]:
-    """The ids that follow ``prompt``, of which the writer has read the first, in each row: none where nobody speaks."""
-    nobody = _nobody(tokenizer_of(model), writer.logits)
-    writer.step(torch.tensor([prompt[1:]] * len(nobody), device=writer.logits.device))
-    room = getattr(model.spec.architecture.main.input.positions, "usable", audio.FRAMES) - len(prompt)
-    ruled = {name: said(model)[name] for name in ("suppress_tokens", "begin_suppress_tokens") if name in said(model)}
-    ends = end_ids(model)
-    strategy = Strategy.of(max_new_tokens=room, end_ids=ends, **ruled)
-    lines = [Line(prompt, strategy) for _ in nobody]
-    if timestamps:
-        stamps = _stamps(model)
-        lines = [StampedLine(prompt, strategy, stamps) for _ in nobody]
-    for _ in follow(writer, lines, strategy.sampling.chances(len(lines))):
-        pass
-    unsure = [sum(line.log_probabilities) / len(line.ids) < UNSURE for line in lines]
-    quiet = [chance > SILENT and doubt for chance, doubt in zip(nobody, unsure, strict=True)]
-    return [
-        [] if nothing else [token for token in line.ids if token not in ends]
-        for line, nothing in zip(lines, quiet, strict=True)
-    ]
+class Listener:
+    """Stretches that are heard together.
+
+    Args:
+        features: their spectrograms [N, mels, frames].
+        most: tokens that are written at most of each.
+    """
+
+    def __init__(self, model: Model, features: Tensor, most: int, task: str) -> None:
+        self.model, self.features, self.most, self.task = model, features, most, task
+        self.tokenizer, self.ends = tokenizer_of(model), end_ids(model)
+        self.writer: Writer | None = None
+
+    def language(self) -> str:
+        """The likeliest language of all together."""
+        codes = _languages(self.tokenizer)
+        chances = wide(self._begun().logits).log_softmax(-1).sum(0)
+        return max(codes, key=lambda name: float(chances[codes[name]]))
+
+    def written(self, language: str, *, timestamps: bool) -> list[list[int]]:
+        """The ids of each stretch; none where nobody speaks.
+
+        With time stamps a model is likelier to say the same again and again: what does is written without them.
+        """
+        writer, self.writer = self._begun(), None
+        names = [START, f"<|{language}|>", f"<|{self.task}|>", *([] if timestamps else [PLAIN])]
+        prompt = [_special(self.tokenizer, name) for name in names]
+        nobody = self._nobody(writer.logits)
+        writer.step(torch.tensor([prompt[1:]] * len(nobody), device=writer.logits.device))
+        lines = self._lines(prompt, len(nobody), timestamps=timestamps)
+        for _ in follow(writer, lines, lines[0].strategy.sampling.chances(len(lines))):
+            pass
+        rows = [[token for token in line.ids if token not in self.ends] for line in lines]
+        again = [row for row, ids in enumerate(rows) if timestamps and self._repetition(ids) > REPEATING]
+        if again:
+            plain = Listener(self.model, self.features[again], self.most, self.task)
+            for row, ids in zip(again, plain.written(language, timestamps=False), strict=True):
+                rows[row] = min(ids, rows[row], key=self._repetition)
+        unheard = [chance > SILENT and self._doubtful(*pair) for chance, *pair in zip(nobody, rows, lines, strict=True)]
+        return [[] if nothing else ids for nothing, ids in zip(unheard, rows, strict=True)]
+
+    def _begun(self) -> Writer:
+        """All stretches read, and the start token."""
+        if self.writer is None:
+            start = _special(self.tokenizer, START)
+            self.writer = Writer(self.model, [[start]] * len(self.features), source=self.features)
+        return self.writer
+
+    def _lines(self, prompt: Sequence[int], count: int, *, timestamps: bool) -> list[Line]:
+        room = getattr(self.model.spec.architecture.main.input.positions, "usable", audio.FRAMES) - len(prompt)
+        file = said(self.model)
+        ruled = {name: file[name] for name in ("suppress_tokens", "begin_suppress_tokens") if name in file}
+        strategy = Strategy.of(max_new_tokens=min(room, self.most), end_ids=self.ends, **ruled)
+        if not timestamps:
+            return [Line(prompt, strategy) for _ in range(count)]
+        stamps = _stamps(self.model)
+        return [StampedLine(prompt, strategy, stamps) for _ in range(count)]
+
+    def _nobody(self, scores: Tensor) -> list[float]:
+        """How sure the model is, from its scores [N, V] after the start token, that nobody speaks in each row."""
+        ids = [found for name in NOBODY if (found := self.tokenizer.token_to_id(name)) is not None]
+        return wide(scores).softmax(-1)[:, ids].sum(-1).tolist()
+
+    def _doubtful(self, ids: Sequence[int], line: Line) -> bool:
+        """Whether what was written is unsure, or says the same again and again."""
+        mean = sum(line.log_probabilities) / len(line.log_probabilities)
+        return mean < UNSURE or self._repetition(ids) > REPEATING
+
+    def _repetition(self, ids: Sequence[int]) -> float:
+        """How much smaller a text becomes when it is packed."""
+        text = self.tokenizer.decode([token for token in ids if token < self.tokenizer.vocab_size]).encode()
+        return len(text) / len(zlib.compress(text))
 
 
 def _passages(model: Model, ids: list[int], span: tuple[float, float], language: str) -> Iterator[Passage]:
@@ -112,7 +169,7 @@ def _passages(model: Model, ids: list[int], span: tuple[float, float], language:
     for first, last, words in _stamps(model).segments(ids, end - begin):
         text = tokenizer.decode(words).strip()
         if text:
-            yield Passage(begin + first, begin + last, text, words, language)
+            yield Passage(round(begin + first, 3), round(begin + last, 3), text, words, language)
 
 
 def _stamps(model: Model) -> Stamps:
@@ -120,23 +177,6 @@ def _stamps(model: Model) -> Stamps:
     tokenizer = tokenizer_of(model)
     first = min(tokenizer.marks, default=tokenizer.vocab_size)
     return Stamps(first, min(end_ids(model), default=first))
-
-
-def _nobody(tokenizer: Any, scores: Tensor) -> list[float]:
-    """How sure the model is, from its scores [N, V] after the start token, that nobody speaks in each row."""
-    ids = [found for name in NOBODY if (found := tokenizer.token_to_id(name)) is not None]
-    return wide(scores).softmax(-1)[:, ids].sum(-1).tolist()
-
-
-def _heard(tokenizer: Any, scores: Tensor) -> str:
-    """The likeliest language of all rows together, by the scores [N, V] after the start token."""
-    codes = _languages(tokenizer)
-    chances = wide(scores).log_softmax(-1).sum(0)
-    return max(codes, key=lambda name: float(chances[codes[name]]))
-
-
-def _like(model: Model) -> Tensor:
-    return next(model.parameters())
 
 
 def _languages(tokenizer: Any) -> dict[str, int]:

@@ -1,0 +1,41 @@
+"""Embeddings trained on how alike two texts are said to be: the cosine of their vectors is to be that number."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from variorum.objectives.base import Corrupted, LossSum
+from variorum.objectives.contrastive import Contrastive
+from variorum.spec.recipe import Contrast
+
+if TYPE_CHECKING:
+    import torch
+
+    from variorum.objectives.base import Batch
+
+
+class Similarity(Contrastive):
+    """Batches of ``first`` and ``second`` as :class:`Contrastive` has them, and ``labels`` [B], cosines from -1 to 1.
+
+    Each pair is judged alone, by the square of the difference (Reimers & Gurevych 2019, section 3.1).
+    """
+
+    name = "similarity"
+
+    def __init__(self, *, head: bool = True) -> None:
+        super().__init__(Contrast(), head=head)
+
+    def corrupt(self, batch: Batch, rng: torch.Generator) -> Corrupted:
+        """The texts apart from what is asked of them; nothing is drawn."""
+        return dataclasses.replace(super().corrupt(batch, rng), targets=batch["labels"].float())
+
+    def across(self, model: torch.nn.Module, examples: Sequence[Corrupted]) -> list[Corrupted]:
+        """No piece of a step needs to know another."""
+        return list(examples)
+
+    def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
+        """The summed square of cosine less label."""
+        first, second = self._vectors(model, example)
+        return LossSum(total=((first * second).sum(-1) - example.targets).square().sum(), count=example.count)

@@ -1,0 +1,221 @@
+"""Vectors for texts, learned from pairs: those that belong together, or those with a number for how alike they are.
+
+A model is saved in the layout of sentence-transformers, which reads it to the same vectors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from variorum.errors import UsageError
+from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
+from variorum.tasks.examples import Example, padded
+from variorum.tasks.pairs import PairRegressor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from variorum.model import Model
+    from variorum.objectives.base import Batch
+    from variorum.spec.heads import EmbeddingHead
+
+    Floats = NDArray[np.float64]
+
+FIRST, SECOND = "input_ids", "second"
+POOLING = {"mean": "mean", "cls": "first", "max": "max"}
+#: The name of a pooling that sentence-transformers has for what is taken of a text, as a switch.
+MODULES = "sentence_transformers.models"
+SWITCHES = {
+    "mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens",
+    "last": "pooling_mode_lasttoken",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Embedder(TransformerMixin, Estimator):
+    """Pairs of texts to a model whose vectors tell which belong together.
+
+    Args:
+        pooling: which vector stands for a text: the "mean" of its tokens' or the largest ("max"), or that of "cls"; as
+            the checkpoint says, or else the mean, if absent. Its length is made 1.
+        temperature: by which cosines are divided, where each text is to find its own among all of a step.
+    """
+
+    kind: ClassVar[str] = "embed"
+    columns: ClassVar[Columns] = Columns(("text1", "text2"), "score")
+
+    pooling: Literal["mean", "cls", "max"] | None = None
+    temperature: float = 0.05
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from pairs.
+
+        Args:
+            X: pairs of texts [N, 2].
+            y: how alike each pair is, the larger the more; absent where all belong together, and every other second
+                text of a step does not.
+
+        Raises:
+            UsageError: numbers that are all the same.
+        """
+        from variorum.objectives.contrastive import Contrastive
+        from variorum.objectives.similarity import Similarity
+        from variorum.spec.recipe import Contrast
+
+        pairs, wanted = texts_of(X, 2), None if y is None else _cosines(y)
+        check_consistent_length(pairs, wanted)
+        model = self.started(None, [text for pair in pairs for text in pair])
+        self.take_ = self._head(model)
+        sides = [[one.ids for one in self.encode(model, [pair[side] for pair in pairs])] for side in (0, 1)]
+        learned, held = held_out(len(pairs), self.validation, self.seed)
+        targets = np.zeros(len(pairs)) if wanted is None else wanted
+        rows = zip(*sides, targets.tolist(), strict=True)
+        examples = [Example(inputs={FIRST: a, SECOND: b}, target=target) for a, b, target in rows]
+        kept, truth = [pairs[i] for i in held], None if wanted is None else wanted[held]
+        objective = Contrastive(Contrast(temperature=self.temperature)) if wanted is None else Similarity()
+
+        def judge(model: Model) -> float:
+            self.model_ = model  # type: ignore[assignment]
+            return float(next(iter(self.evaluate(kept, truth).values())) or 0.0)
+
+        with pooled(model, self.take_):
+            self.tune(model, objective, [examples[i] for i in learned], Pairs(model.tokenizer.pad_id or 0),
+                      judge if len(held) > 1 else None)  # fmt: skip
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """A vector of length 1 for each text, [N, D]."""
+        from variorum.inference.vectors import read
+
+        check_is_fitted(self)
+        encodings = self.encode(self.model_, texts_of(X))
+        return np.asarray(read(self.model_, encodings, self.take_).double().cpu().numpy())
+
+    def predict(self, X: Any) -> Floats:
+        """The cosine of each pair, [N]."""
+        pairs = texts_of(X, 2)
+        first, second = (self.transform([pair[side] for pair in pairs]) for side in (0, 1))
+        return np.asarray((first * second).sum(1))
+
+    def answers(self, X: Any) -> list[dict[str, Any]]:
+        """The cosine of each pair."""
+        return [{"score": float(value)} for value in self.predict(X)]
+
+    def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
+        """Correlations of cosines with what is right; without that, how well first texts find their seconds."""
+        pairs = texts_of(X, 2)
+        if y is None:
+            return self._found(pairs)
+        from variorum.tasks.metrics.correlation import agreement
+
+        return agreement(self.predict(pairs), np.asarray(y, dtype=float))
+
+    @classmethod
+    def target(cls, cell: str) -> float:
+        return PairRegressor.target(cell)
+
+    def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        import torch
+
+        from variorum.tasks.metrics.ranking import ranking
+        from variorum.tasks.search import Index
+
+        texts = list(dict.fromkeys(second for _, second in pairs))
+        vectors = torch.from_numpy(self.transform(texts))
+        index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
+        hits = index.search(torch.from_numpy(self.transform([first for first, _ in pairs])), top_k=10)
+        place = {text: row for row, text in enumerate(texts)}
+        ranked, right = [[hit.row for hit in row] for row in hits], [{place[second]} for _, second in pairs]
+        ten, one = ranking(ranked, right, 10), ranking(ranked, right, 1)
+        return {
+            "reciprocal_rank": ten.reciprocal_rank, "recall_at_1": one.recall, "recall_at_10": ten.recall,
+            "rows": len(pairs),
+        }  # fmt: skip
+
+    def learned(self) -> dict[str, Any]:
+        return {"take": self.take_.take}
+
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        from variorum.spec.heads import EmbeddingHead
+
+        self.take_ = EmbeddingHead(take=learned["take"])
+
+    def beside(self) -> dict[str, bytes]:
+        """The files by which sentence-transformers knows how vectors are made."""
+        switches = {switch: take == self.take_.take for take, switch in SWITCHES.items()}
+        names = ("Transformer", "Pooling", "Normalize")
+        files: dict[str, Any] = {
+            "modules.json": [
+                {"idx": at, "name": str(at), "path": f"{at}_{name}" if at else "", "type": f"{MODULES}.{name}"}
+                for at, name in enumerate(names)
+            ],
+            "1_Pooling/config.json": {"word_embedding_dimension": self.model_.spec.architecture.width, **switches},
+            "sentence_bert_config.json": {"max_seq_length": self.limit(self.model_), "do_lower_case": False},
+        }
+        return {name: json.dumps(content, indent=2).encode() + b"\n" for name, content in files.items()}
+
+    def _head(self, model: Model) -> EmbeddingHead:
+        from variorum.inference.sentences import recipe_for
+        from variorum.spec.heads import EmbeddingHead
+
+        if self.pooling is None:
+            return dataclasses.replace(recipe_for(model).head, normalise=True)
+        if self.pooling not in POOLING:
+            raise UsageError(f"no pooling is called {self.pooling!r}", remedy=f"one of {', '.join(POOLING)}")
+        return EmbeddingHead(take=POOLING[self.pooling])  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Batches of pairs: ``first`` and ``second``, padded on the right, their masks, and ``labels`` [B]."""
+
+    pad_id: int = 0
+
+    def __call__(self, examples: Sequence[Example]) -> Batch:
+        import torch
+
+        batch = {"labels": torch.tensor([one.target for one in examples], dtype=torch.float32)}
+        for side, name in (("first", FIRST), ("second", SECOND)):
+            rows = [one.inputs[name] for one in examples]
+            batch[side] = padded(rows, self.pad_id)
+            batch[f"{side}_mask"] = padded([[1] * len(row) for row in rows], 0)
+        return batch
+
+
+@contextmanager
+def pooled(model: Model, head: EmbeddingHead) -> Iterator[None]:
+    """``model`` with a head that gives a vector for each text, which has no weights; as it was afterwards."""
+    from variorum.parts import heads
+
+    before = model.spec, model.head_names, model.heads
+    arch = model.spec.architecture
+    named = dataclasses.replace(arch, heads={**arch.heads, "embedding": head})
+    model.spec, model.head_names = dataclasses.replace(model.spec, architecture=named), ("embedding",)
+    model.heads = type(model.heads)({"embedding": heads.EmbeddingHead(head)})
+    try:
+        yield
+    finally:
+        model.spec, model.head_names, model.heads = before
+
+
+def _cosines(y: Any) -> Floats:
+    """Numbers as cosines: the least is 0, the greatest 1.
+
+    Raises:
+        UsageError: they are all the same.
+    """
+    values = np.asarray(y, dtype=float)
+    low, high = values.min(), values.max()
+    if low == high:
+        raise UsageError(
+            f"every pair is alike by {low:g}", where="scores", remedy="leave them out if all belong together"
+        )
+    return np.asarray((values - low) / (high - low))
