@@ -14,7 +14,7 @@ from variorum.study.corpora import DOMAINS, Snippet
 from variorum.study.design import Arm, Metric, Study
 from variorum.study.prepare import Prepared
 from variorum.study.statistics import Claim
-from variorum.tasks import baseline
+from variorum.tasks.baselines import linear as baseline
 from variorum.training.optimiser import Optimisation
 
 NAME = "domain"
