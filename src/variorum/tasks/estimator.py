@@ -19,8 +19,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from variorum.errors import DamagedFile, UsageError
-from variorum.tasks import card, profile
-from variorum.tasks.finetuning import Adapt, Everything, FineTuning, Judge, fine_tune
+from variorum.tasks import adapt, card, profile
+from variorum.tasks.finetuning import Epoch, FineTuning, History, Judge, fine_tune
 from variorum.tasks.registry import STATE
 from variorum.tasks.start import LENGTH, Wanted, start
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from variorum.face import Model
     from variorum.objectives.base import Objective
     from variorum.tasks.examples import Collate, Example
-    from variorum.tasks.finetuning import History
+    from variorum.tasks.metrics.intervals import Figure
 
 LONGEST = 512
 """Tokens of a text that are read where neither the model nor its user says how many."""
@@ -53,7 +53,9 @@ class Estimator(BaseEstimator):
             nothing, as :func:`variorum.tasks.start.start` has it.
         max_length: tokens of a text that are read; what the model takes if absent, and at most 512.
         epochs, batch_size, learning_rate, warmup, weight_decay, patience: see :class:`FineTuning`.
-        adapt: which parameters learn; all of them if absent.
+        adapt: which parameters learn: ``full``, ``head``, ``freeze:6``, ``decay:0.9``, ``lora:rank=16``; see
+            :func:`variorum.tasks.adapt.read`.
+        checkpoints: a folder for snapshots after each epoch, by seed: the same fit, killed, goes on from there.
         validation: share of the rows that is held out to choose the best epoch and to tune decisions; 0 for none.
         random_state: of first values, the split, the order of rows and dropout.
         device: where the model is.
@@ -71,7 +73,8 @@ class Estimator(BaseEstimator):
     warmup: float = 0.1
     weight_decay: float = 0.01
     patience: int = 0
-    adapt: Adapt | None = None
+    adapt: str = "full"
+    checkpoints: str = ""
     validation: float = 0.1
     random_state: Any = 0
     device: str = "cpu"
@@ -79,6 +82,8 @@ class Estimator(BaseEstimator):
 
     model_: Model = dataclasses.field(init=False)
     history_: History = dataclasses.field(init=False)
+    names_: dict[str, str] = dataclasses.field(init=False)  # of the table's columns, by what they hold
+    figures_: dict[str, Any] = dataclasses.field(init=False)  # from rows that were neither learned from nor held out
     profile_: profile.Profile = dataclasses.field(init=False)
 
     # What a task says.
@@ -94,6 +99,22 @@ class Estimator(BaseEstimator):
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
         """Figures that compare :meth:`answers` with what is right, the most important one first."""
         raise NotImplementedError
+
+    def figure(self, predicted: Any, y: Any) -> Figure | None:
+        """The first figure of :meth:`evaluate`, of what :meth:`predict` gave, so that it can be resampled over items.
+
+        ``None`` where it does not split by items.
+        """
+        return None
+
+    @classmethod
+    def target(cls, cell: str) -> Any:
+        """What ``y`` holds for a cell of the target's column.
+
+        Raises:
+            ValueError: the cell says none, and why.
+        """
+        return cell
 
     def learned(self) -> dict[str, Any]:
         """What it knows beyond its model and parameters, as JSON holds it."""
@@ -135,8 +156,8 @@ class Estimator(BaseEstimator):
         """The parameters as the engine takes them."""
         return FineTuning(
             epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, warmup=self.warmup,
-            weight_decay=self.weight_decay, patience=self.patience, adapt=self.adapt or Everything(), seed=self.seed,
-            device=self.device,
+            weight_decay=self.weight_decay, patience=self.patience, adapt=adapt.read(self.adapt), seed=self.seed,
+            device=self.device, checkpoints=self.checkpoints and f"{self.checkpoints}/seed-{self.seed}",
         )  # fmt: skip
 
     @property
@@ -185,6 +206,10 @@ class Estimator(BaseEstimator):
 
         check_is_fitted(self)
         state = {"kind": self.kind, "format": FORMAT, "parameters": self._plain(), "learned": self.learned()}
+        for name in ("history_", "names_", "figures_"):
+            if hasattr(self, name):
+                value = getattr(self, name)
+                state[name.removesuffix("_")] = dataclasses.asdict(value) if name == "history_" else value
         content = json.dumps(state, indent=2, ensure_ascii=False).encode() + b"\n"
         beside = {**self.beside(), STATE: content, card.NAME: card.of(self).encode()}
         if hasattr(self, "profile_"):
@@ -208,6 +233,9 @@ class Estimator(BaseEstimator):
             made = cls(**given | {"device": device})
             made.model_ = load(directory, device=device)
             made.recall(state["learned"])
+            if "history" in state:
+                made.history_ = _history(state["history"])
+            made.names_, made.figures_ = state.get("names", {}), state.get("figures", {})
             if (directory / profile.FILE).is_file():
                 made.profile_ = profile.read(directory)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -302,6 +330,10 @@ def held_out(count: int, share: float, seed: int, classes: Sequence[Any] | None 
         np.arange(count), test_size=size, random_state=seed, stratify=classes if fits else None
     )
     return sorted(train.tolist()), sorted(held.tolist())
+
+
+def _history(state: Mapping[str, Any]) -> History:
+    return History(**{**state, "epochs": tuple(Epoch(**one) for one in state["epochs"])})
 
 
 def _single(encoding: Any, token: int) -> Any:

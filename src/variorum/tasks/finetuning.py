@@ -6,12 +6,16 @@ and how to judge a model on what was held out. The step is :class:`variorum.trai
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from variorum.errors import UsageError
+from variorum.tasks.adapt import Adapt, Full
+from variorum.tasks.bookmark import Bookmark, Place, fingerprint
 from variorum.tasks.examples import Collate, Example, by_tokens
 
 if TYPE_CHECKING:
@@ -24,33 +28,6 @@ if TYPE_CHECKING:
 Judge = Callable[["Model"], float]
 """How good a model is on what was held out; more is better."""
 Say = Callable[[str], None]
-
-
-class Adapt(Protocol):
-    """Which parameters learn, how fast, and what is made of them at the end."""
-
-    def prepare(self, model: Model) -> None:
-        """Make ready what learns, by ``requires_grad``."""
-
-    def groups(self, model: Model) -> Mapping[str, float]:
-        """Learning rates over the common one, by parameter name, where that is not 1."""
-
-    def finish(self, model: Model) -> None:
-        """Leave the model as it is used."""
-
-
-@dataclass(frozen=True)
-class Everything:
-    """All that can learn does, at one rate."""
-
-    def prepare(self, model: Model) -> None:
-        return
-
-    def groups(self, model: Model) -> Mapping[str, float]:
-        return {}
-
-    def finish(self, model: Model) -> None:
-        return
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +47,7 @@ class FineTuning:
         device: where the model is.
         precision: of the products; weights stay in float32.
         tokens: padded tokens in memory at a time; a step that has more is cut, and its loss is that of the whole step.
+        checkpoints: a folder for a snapshot after each epoch, from which the same fine-tuning goes on; none if empty.
     """
 
     epochs: int = 3
@@ -79,11 +57,12 @@ class FineTuning:
     schedule: Decay = "linear"
     weight_decay: float = 0.01
     patience: int = 0
-    adapt: Adapt = field(default_factory=Everything)
+    adapt: Adapt = field(default_factory=Full)
     seed: int = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
     tokens: int = 8192
+    checkpoints: str = ""
 
     def __post_init__(self) -> None:
         least = {"epochs": 1, "batch_size": 1, "patience": 0, "tokens": 1}
@@ -175,15 +154,19 @@ def fine_tune(
     if not examples:
         raise UsageError("there is nothing to learn from", where="fine-tuning")
     begun = time.perf_counter()
-    how.adapt.prepare(model)
+    how.adapt.prepare(model, seed=how.seed)
     settings = how.optimisation(len(examples), how.adapt.groups(model))
     feed = _Feed(examples, collate, how)
     trainer = Trainer(
         model, objective, feed, settings, seed=how.seed, compute=Compute(device=how.device, precision=how.precision)
     )
     keeper, epochs = _Keeper(model), list[Epoch]()
-    for number in range(1, how.epochs + 1):
-        losses = []
+    bookmark = _bookmark(how, examples, say)
+    if bookmark is not None and (place := bookmark.open(trainer)) is not None:
+        epochs = [Epoch(**one) for one in place.facts["epochs"]]
+        keeper.take(place.best, epochs)
+    while len(epochs) < how.epochs and not keeper.waited(len(epochs), how.patience):
+        number, losses = len(epochs) + 1, []
         for _ in range(feed.each):
             losses.append(trainer.advance().loss)
             if watch is not None:
@@ -194,13 +177,18 @@ def fine_tune(
         if say is not None:
             say(_told(epochs[-1], how.epochs))
         keeper.see(number, score)
-        if score is not None and how.patience and number - keeper.best >= how.patience:
-            break
+        if bookmark is not None:
+            bookmark.put(trainer, Place(keeper.values, {"epochs": [dataclasses.asdict(one) for one in epochs]}))
     keeper.put_back()
     learned = sum(p.numel() for p in trainer.named.values())
     how.adapt.finish(model)
     return History(epochs=tuple(epochs), best=keeper.best, seconds=time.perf_counter() - begun,
                    examples=len(examples), learned=learned)  # fmt: skip
+
+
+def _bookmark(how: FineTuning, examples: Sequence[Example], say: Say | None) -> Bookmark | None:
+    settings = dataclasses.replace(how, checkpoints="")
+    return Bookmark(Path(how.checkpoints), fingerprint(settings, examples), say) if how.checkpoints else None
 
 
 def _told(epoch: Epoch, of: int) -> str:
@@ -230,19 +218,29 @@ class _Keeper:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model, self.best, self.score = model, 0, float("-inf")
-        self._values: dict[str, torch.Tensor] = {}
+        self.values: dict[str, torch.Tensor] = {}
+
+    def waited(self, epochs: int, patience: int) -> bool:
+        """Whether after so many epochs no better one is waited for."""
+        return bool(patience) and epochs - self.best >= patience
+
+    def take(self, values: Mapping[str, torch.Tensor], epochs: Sequence[Epoch]) -> None:
+        """Stand as after ``epochs``, whose best weights are given."""
+        for one in epochs:
+            self.see(one.epoch, one.score)
+        self.values = dict(values)
 
     def see(self, epoch: int, score: float | None) -> None:
         if score is None:
             self.best = epoch
         elif score > self.score or not self.best:
             self.best, self.score = epoch, score
-            self._values = {n: p.detach().clone() for n, p in self.model.named_parameters() if p.requires_grad}
+            self.values = {n: p.detach().clone() for n, p in self.model.named_parameters() if p.requires_grad}
 
     def put_back(self) -> None:
         import torch
 
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
-                if name in self._values:
-                    parameter.copy_(self._values[name])
+                if name in self.values:
+                    parameter.copy_(self.values[name])
