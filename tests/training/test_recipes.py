@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import math
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from tests.tiny_specs import made, tiny
 from variorum.builder import build
 from variorum.errors import DamagedFile, UsageError
 from variorum.family import find
-from variorum.inference.peak import peak_bytes
+from variorum.inference.peak import give_back, peak_bytes
 from variorum.objectives.causal import Causal
 from variorum.spec.rules import check
 from variorum.spec.small import SCALES, scaled, worded
@@ -169,3 +171,17 @@ def test_five_thousand_steps_leave_memory_and_files_as_they_were():
         run.advance()
     assert len(os.listdir("/proc/self/fd")) == files
     assert peak_bytes() - memory < 5 * 2**20, "less than 1 MiB in a thousand steps"
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library gives nothing back")
+def test_freed_memory_goes_back_to_the_system():
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    many = [bytearray(100_000) for _ in range(1000)]
+    pins = many[::50]  # what is still in use lies between the gaps
+    del many
+    held = resident()
+    give_back()
+    assert resident() < held - 50_000_000
+    assert len(pins) == 20

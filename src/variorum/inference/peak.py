@@ -1,7 +1,8 @@
-"""How much memory this process has taken at its height."""
+"""How much memory this process has taken at its height, and how it hands back what it no longer needs."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -22,3 +23,14 @@ def peak_bytes() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def give_back() -> None:
+    """Hand freed memory back to the system, where its C library can (glibc).
+
+    Tensors of ever other sizes leave gaps in the heap: without this, a run on rows of unequal lengths grows by a third
+    in a thousand steps.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.errors import RunFailed, UsageError
+from variorum.inference.peak import give_back
 from variorum.objectives.base import together
 from variorum.training.optimiser import Optimisation, clip, optimisers, set_rate
 from variorum.training.state import State, read_state, write_state
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 PiecesOfStep = Callable[[int], "Sequence[Batch]"]
 """Step number to the micro-batches of that step; a pure function, so that any step can be drawn again."""
 MODEL = "model"
+SWEPT = 32
+"""Steps between two moments at which freed memory goes back to the system."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +124,8 @@ class Trainer:
                 optimiser.zero_grad(set_to_none=True)
         self.objective.settle(self.model)
         self.step += 1
+        if self.step % SWEPT == 0:
+            give_back()
         return StepRecord(step=step, loss=loss, targets=targets, rate=rate, norm=norm)
 
     def _backward(self, step: int) -> tuple[float, int]:
