@@ -17,6 +17,7 @@ from tests.parity.case import Case, materialise
 from tests.parity.tiny import named
 from variorum.checkpoint import load, manifest, save
 from variorum.checkpoint.adapters import CONFIG, WEIGHTS, load_adapter, save_adapter
+from variorum.cli import main
 from variorum.errors import DamagedFile, NotFound, UsageError
 from variorum.face import load as open_model
 from variorum.model import Model
@@ -125,6 +126,16 @@ def test_merged_adapters_are_part_of_weights_that_save_and_run_like_any(tmp_path
     assert close(said(loaded, case), ours) and not lora.adapters(loaded)
     save_adapter(model, tmp_path / "later")
     assert (tmp_path / "later" / WEIGHTS).read_bytes() == (tmp_path / "adapter" / WEIGHTS).read_bytes()
+
+
+def test_one_command_writes_a_model_with_its_adapters_merged(tmp_path: Path) -> None:
+    case, directory = base("llama/causal_lm", tmp_path)
+    model = adapted(case, directory, Lora(rank=3, targets=("all",)))
+    save_adapter(model, tmp_path / "adapter")
+    words = ["convert", str(directory), str(tmp_path / "out"), "--merge-adapter", str(tmp_path / "adapter")]
+    assert main(words) == 0
+    assert close(said(theirs(case, tmp_path / "out"), case), said(model, case))
+    assert main([*words[:-1], str(directory)]) == 3
 
 
 def test_a_head_that_only_the_adapter_holds_comes_with_it_for_its_own_number_of_labels(tmp_path: Path) -> None:
