@@ -75,6 +75,7 @@ _TABLE = (
     Verb("pretrain", "Train a model from nothing, by its recipe, on your texts.", MODELS),
     Verb("resume", "Go on with a run that was stopped, to the same bits.", MODELS),
     Verb("convert", "Write a model as a published directory.", MODELS),
+    Verb("audit", "What is wrong with labelled rows, before a model learns it.", TASKS),
     Verb("train", "Fine-tune a model to a task, on a table.", TASKS),
     Verb("predict", "The answers of a trained task, a row for every row of a table.", TASKS),
     Verb("evaluate", "How well a trained task does on labelled rows.", TASKS),
