@@ -76,6 +76,14 @@ class Model(Core):
         self._warn()
         return chat.answer(self, messages, **options).text
 
+    def compile(self, *given: Any, **more: Any) -> None:
+        """Not offered, and said: whatever ``torch.compile`` is given, the model runs as it is.
+
+        Texts of every other length would be compiled anew, and each step of writing is one; what is to be fast is so
+        without: loops in C on a CPU, a step held as a CUDA graph on a GPU.
+        """
+        warnings.warn("variorum's models are not compiled; this one runs as it is", stacklevel=2)
+
     def _warn(self) -> None:
         for clause in habits.unmet(self):
             warnings.warn(clause, stacklevel=3)

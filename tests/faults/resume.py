@@ -192,6 +192,7 @@ class Trial:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random", type=int, default=10, help="runs of each case that are killed at random")
+    parser.add_argument("--every", type=int, default=1, help="of the moments of a save, each so many-th; 1 for all")
     parser.add_argument("--case", nargs="*", default=[case.name for case in runs.CASES])
     asked = parser.parse_args()
     rows: list[Row] = []
@@ -199,7 +200,7 @@ def main() -> int:
         for case in runs.CASES:
             if case.name in asked.case:
                 trial = Trial(case, Path(place) / case.name.replace(" ", "-"))
-                for row in (trial.moments(), trial.writes(), trial.at_random(asked.random)):
+                for row in (trial.at_random(asked.random), trial.writes(), trial.moments(asked.every)):
                     rows.append(row)
                     print(f"{row.case:16} {row.kind:24} {row.kills:4} kills  {row.same:4} of {row.runs:4} runs the same"
                           f"  {row.seconds:6.0f} s", flush=True)  # fmt: skip

@@ -121,6 +121,15 @@ def test_two_snapshots_stay_and_none_goes_before_the_new_one_verifies(run: Path,
     assert steps_of(run) == ["step-00000006", LAST]
 
 
+@pytest.mark.case("V067")
+def test_killed_while_the_last_save_drops_an_old_snapshot_a_run_leaves_nothing_behind(trial: Trial, run: Path) -> None:
+    runs.finish(run)
+    shutil.copytree(run / CHECKPOINTS / LAST, run / CHECKPOINTS / "step-00000003")
+    shutil.copytree(run / CHECKPOINTS / LAST, run / CHECKPOINTS / ".step-00000003.dropped")
+    runs.finish(run)
+    assert runs.digest(run) == trial.right and not runs.left_over(run)
+
+
 def test_a_run_that_is_over_stays_as_it_is(trial: Trial, run: Path) -> None:
     runs.finish(run)
     before = runs.digest(run)

@@ -100,9 +100,16 @@ def carried_out(folder: Path, running: Running) -> Iterator[World]:
             yield world
         except (KeyboardInterrupt, SystemExit):
             if (folder / "run.json").exists():
-                start = ["torchrun", "--nproc-per-node", str(world.size), "-m"] if world.size > 1 else []
-                say(f"stopped; to go on: {shlex.join([*start, 'variorum', 'resume', str(folder)])}")
+                say(f"stopped; to go on: {shlex.join(_to_go_on(folder, running, world.size))}")
             raise
+
+
+def _to_go_on(folder: Path, running: Running, processes: int) -> list[str]:
+    """The command line that goes on with a run as it is carried out now."""
+    words = ["variorum", "resume", str(folder)]
+    if processes > 1:
+        words = ["torchrun", "--nproc-per-node", str(processes), "-m", *words, "--strategy", running.strategy]
+    return words if running.device == "cpu" else [*words, "--device", running.device]
 
 
 @contextlib.contextmanager

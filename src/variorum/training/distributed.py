@@ -121,7 +121,10 @@ class Processes:
             error = RunFailed("another process has ended", where=f"process {self.rank}", remedy=remedy)
         code = getattr(error, "exit_code", RunFailed.exit_code)
         mine = f"{code} {self.rank}"
-        told = self.store.compare_set(ENDED, "", mine).decode()
+        try:
+            told = self.store.compare_set(ENDED, "", mine).decode()
+        except RuntimeError:  # torchrun itself is gone
+            return error
         return error if told == mine else SystemExit(int(told.split()[0]))
 
 

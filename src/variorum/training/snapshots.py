@@ -94,9 +94,13 @@ class Snapshots:
                 _drop(path)
 
     def _settle(self, path: Path) -> None:
-        """See that the new one is whole; only then drop what is beyond ``keep``, and what killed writers left."""
+        """See that the new one is whole; only then may older ones go."""
         manifest.verify(path)
-        for old in self._all()[max(2, self.keep) :]:
+        self._prune(path)
+
+    def _prune(self, whole: Path) -> None:
+        """Drop what is beyond ``keep``, counted from one that is whole, and what killed writers left."""
+        for old in [path for path in self._all() if path.name <= whole.name][max(2, self.keep) :]:
             _drop(old)
         for leftover in (*self.folder.glob(f".{PREFIX}*.dropped"), *self.folder.glob(f".{PREFIX}*.tmp-*")):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -117,6 +121,7 @@ class Snapshots:
             except VariorumError as error:
                 self.say(f"skipped {path.name}, which is not whole: {error}")
             else:
+                self._prune(path)  # who saved it may have been killed before that
                 return path.name
         return None
 
