@@ -88,9 +88,13 @@ def test_the_command_trains_judges_and_repeats_itself(tmp_path: Path):
     variorum(*words, timeout=600)
     again = json.loads((tmp_path / "result.json").read_text("utf-8"))
     assert again["studies"][0]["claims"] == first["studies"][0]["claims"]
+    variorum("study", "extend", str(tmp_path), "--seeds", "4", timeout=600)
+    [later] = json.loads((tmp_path / "result.json").read_text("utf-8"))["studies"]
+    assert later["claims"][0]["seeds"] == 4 and later["claims"][0]["verdict"] == "exploratory"  # 3 were declared
 
 
 def test_mistakes_are_one_line(tmp_path: Path):
     assert "no ready study" in refused("study", "run", "z99", code=3)
     assert "no such study file" in refused("study", "run", str(tmp_path / "none.toml"), code=3)
+    assert "no study was run here" in refused("study", "extend", str(tmp_path), "--seeds", "4", code=3)
     assert "named in one way" in refused("study", "run", "--out", str(tmp_path), code=2)

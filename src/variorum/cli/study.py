@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -121,7 +122,8 @@ class Given:
         vocab: Ids of a vocabulary that is learned.
         budget: Of each arm: 300steps, 5Mtokens or 2Tflops.
         seeds: Of every arm; a verdict needs 3.
-        looks: Numbers of seeds at which the study may be read; these alone give verdicts.
+        looks: Numbers of seeds at which the study may be read; these alone give verdicts. 5, 8 and 12 for 5 seeds,
+            else the seeds alone.
         claim: "A beats B", or "A beats B by 0.02", arms by their short names.
         recipes: The first arm's recipe for all, or each its own.
         batch: Rows of a step.
@@ -161,7 +163,7 @@ def run(
         dry_run: Measure and print the plan, compute nothing.
     """
     from variorum.study import library, pretraining
-    from variorum.study.asked import Asked, read
+    from variorum.study.asked import Asked, keep, read
     from variorum.study.session import Limits
 
     asked = Asked()
@@ -171,14 +173,37 @@ def run(
     out = out or Path(f"study-{Path(study).stem or 'run'}")
     limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
     declared = pretraining.declare(asked.wanted(), out, limits=limits, keep=not dry_run, say=say)
+    if not dry_run:
+        keep(asked, out)
     return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
+
+
+def extend(folder: Path, *, seeds: int, workers: int | None = None, time_limit: float | None = None) -> int:
+    """Go on with a study: the same arms at more seeds, and its report anew; at a declared look there are verdicts.
+
+    Args:
+        folder: Of the study.
+        seeds: So many in all.
+        workers: Cells side by side, one thread each; one per core unless given.
+        time_limit: Refuse a plan that may take more than so many minutes.
+    """
+    from variorum.study import pretraining
+    from variorum.study.asked import kept
+    from variorum.study.session import Limits
+
+    asked = dataclasses.replace(kept(folder), seeds=seeds)
+    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
+    declared = pretraining.declare(asked.wanted(), folder, limits=limits, say=say)
+    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run=False)
 
 
 def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
     """The fields of ``asked`` that flags speak of."""
-    found = {name: value for name, value in (vars(arms) | vars(given)).items() if value not in (None, (), "")}
+    every: dict[str, Any] = vars(arms) | vars(given)
+    found = {name: value for name, value in every.items() if value not in (None, (), "")}
     if {"arms", "walk", "ablate"} & found.keys():
-        found = {"arms": (), "walk": "", "ablate": "", "grid": {}} | found
+        none: dict[str, Any] = {"arms": (), "walk": "", "ablate": "", "grid": {}}
+        found = none | found
     if "grid" in found:
         pairs = [text.partition("=") for text in found["grid"]]
         found["grid"] = {path: tuple(values.split(",")) for path, _, values in pairs}
@@ -187,7 +212,9 @@ def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
     if "claim" in found:
         found["claims"] = found.pop("claim")
     own = {name: found.pop(name) for name in ("batch", "length", "rate") if name in found}
-    return found | ({"training": {**asked.training, **own}} if own else {})
+    if own:
+        found["training"] = {**asked.training, **own}
+    return found
 
 
 def list_() -> None:
@@ -230,8 +257,7 @@ def honesty(*, studies: int = 2000, seed: int = 0) -> int:
     return 0
 
 
-command = Verbs(
-    "Compare variants fairly, and report what each change buys.", {
-        "run": run, "list": list_, "quickstart": quickstart, "honesty": honesty,
-    },
-)
+VERBS: dict[str, Callable[..., object]] = {
+    "run": run, "extend": extend, "list": list_, "quickstart": quickstart, "honesty": honesty,
+}  # fmt: skip
+command = Verbs("Compare variants fairly, and report what each change buys.", VERBS)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from variorum.spec.small import scale_named
 from variorum.study import arms as making
 from variorum.study.budgets import budget_of, matched
 from variorum.study.design import Arm
+from variorum.study.files import write_whole
 from variorum.study.pretraining import Texts, Wanted
 from variorum.text.stream import Source
 from variorum.training.wishes import Wishes
@@ -156,6 +158,29 @@ def asked(told: Mapping[str, Any], *, where: str) -> Asked:
             raise UsageError(f"{name} is a {type(value).__name__}, not a {type(usual).__name__}", where=where)
         found[name] = value
     return Asked(**found)
+
+
+KEPT = "study.json"
+
+
+def keep(asked: Asked, folder: Path) -> None:
+    """Write down in ``folder`` what was asked, so that it can be extended."""
+    write_whole(folder / KEPT, json.dumps(dataclasses.asdict(asked), indent=1).encode())
+
+
+def kept(folder: Path) -> Asked:
+    """What was asked in ``folder``.
+
+    Raises:
+        NotFound: no study was run there. DamagedFile: the note is not what was written.
+    """
+    path = folder / KEPT
+    try:
+        return asked(json.loads(path.read_bytes()), where=str(path))
+    except FileNotFoundError:
+        raise NotFound("no study was run here", where=str(folder), remedy="run one: variorum study run") from None
+    except (OSError, ValueError) as error:
+        raise DamagedFile(f"not what a study writes: {error}", where=str(path)) from None
 
 
 def _ends(text: str, where: str) -> tuple[str, str]:

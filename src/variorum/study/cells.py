@@ -49,15 +49,17 @@ class Cell:
         return f"{self.study}/{self.arm} seed {self.seed}"
 
     @cached_property
+    def design(self) -> str:
+        """A hash of what is computed, whatever computes it."""
+        decides = {k: v for k, v in self.work.items() if not isinstance(v, Path)}
+        return fingerprint({"call": self.call, "work": decides, "data": self.data, "seed": self.seed})
+
+    @cached_property
     def key(self) -> str:
         """The content hash, 64 hex digits."""
-        decides = {k: v for k, v in self.work.items() if not isinstance(v, Path)}
         return fingerprint(
             {
-                "call": self.call,
-                "work": decides,
-                "data": self.data,
-                "seed": self.seed,
+                "design": self.design,
                 "threads": self.threads,
                 "torch": metadata.version("torch"),
                 "machine": platform.machine(),

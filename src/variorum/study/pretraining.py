@@ -23,7 +23,7 @@ from variorum.study.cells import Cell, fingerprint
 from variorum.study.design import Arm, Metric, Study
 from variorum.study.plan import FEWEST_STEPS
 from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
-from variorum.study.statistics import Claim
+from variorum.study.statistics import DEFAULT_LOOKS, MIN_SEEDS, Claim
 from variorum.text.stream import Source
 from variorum.training.wishes import Wishes
 
@@ -111,7 +111,8 @@ def declare(
         study = _study(wanted, trained, metric, claims, seeds, looks, facts)
         return study, tuple(_cell(one, seed, folder, data, metric) for seed in seeds for one in trained)
 
-    looks = wanted.looks or (max(3, wanted.seeds),)
+    usual = DEFAULT_LOOKS if wanted.seeds in DEFAULT_LOOKS[:1] else (max(MIN_SEEDS, wanted.seeds),)
+    looks = wanted.looks or usual
     study, cells = made(looks)
     before = declared_looks(out, cells, looks, keep=keep)
     if before != looks:

@@ -87,7 +87,7 @@ def declared_looks(out: Path, cells: Sequence[Cell], looks: tuple[int, ...], *, 
 
     Reading the same cells again with more seeds is another look at the same data; what was declared first holds.
     """
-    design = fingerprint([cell.key for cell in cells if cell.seed == 0])
+    design = fingerprint([cell.design for cell in cells if cell.seed == 0])
     path = out / "declared.json"
     try:
         known: dict[str, list[int]] = dict(json.loads(path.read_bytes()))
