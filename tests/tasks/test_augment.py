@@ -105,23 +105,26 @@ def test_rare_classes_grow_to_their_share_and_others_stay() -> None:
 
 @pytest.mark.mechanism("X")
 def test_what_is_near_to_evaluation_rows_or_there_already_is_dropped_and_counted() -> None:
-    rows = Rows([*(f"often {i}" for i in range(10)), "free money for everybody", "win a prize"], ["a"] * 10 + ["b"] * 2)
+    rows = Rows(
+        [*(f"often {i}" for i in range(12)), "free money for everybody", "win a prize", "we judge by this very row"],
+        ["a"] * 12 + ["b"] * 3,
+    )
 
     def same(text: str, count: int) -> Sequence[str]:
         return [text.upper(), "", f"{text} today and tomorrow and ever after"][:count]
 
-    judged = ["Free  money for everybody today and tomorrow, and ever after"]
-    made = augmented(rows, same, judged, Wanted(share=0.8, most=3))
-    assert (made.repeated, made.leaked, made.after["b"]) == (4, 1, 3)
+    judged = ["Free  money for everybody today and tomorrow and ever", "We judge by this  very row"]
+    made = augmented(rows, same, judged, Wanted(share=1.0, most=3))
+    assert (made.repeated, made.leaked, made.after["b"]) == (4, 1 + 3, 4)
     assert made.rows.texts[-1] == "win a prize today and tomorrow and ever after"
 
 
 def test_near_is_a_share_of_what_two_texts_hold() -> None:
-    near = Near(["The quick brown fox jumps over the lazy dog", "short"])
-    assert near.has("the quick  BROWN fox jumps over the lazy dog!")
-    assert near.has("short")
+    near = Near(["The quick brown fox jumps over the lazy dog", "two words"])
+    assert near.has("the quick  BROWN fox jumps over the lazy dog now")  # 8 of 9 pairs of words
+    assert near.has("Two words")
     assert not near.has("The quick brown fox sleeps beside the lazy cat")
-    assert not near.has("shirt")
+    assert not near.has("two words more")  # too short to be nearly anything
     assert not near.has("")
 
 

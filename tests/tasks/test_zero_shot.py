@@ -165,6 +165,8 @@ def test_what_cannot_be_asked_is_refused(bert: Model, decoder: Model, tmp_path: 
             scorer(bert, wrong)
     with pytest.raises(UsageError, match="examples"):
         scorer(bert, LABELS, examples=[("a", "just")])
+    with pytest.raises(NotFound, match="other"):
+        scorer(decoder, LABELS, examples=[("a", "other")])
     with pytest.raises(UsageError, match="text"):
         Template(question="no place")
     with pytest.raises(UsageError, match="product"):

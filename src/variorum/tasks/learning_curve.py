@@ -8,7 +8,7 @@ which says what twice the labels would bring, with an interval in which both see
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,30 +79,48 @@ def curves(
     if seeds < 2:
         raise UsageError("an interval needs at least two seeds", where="seeds")
     names = sorted({*train.labels, *test.labels})
-    place = {name: i for i, name in enumerate(names)}
-    truth = np.array([place[label] for label in test.labels])
-    answers = np.empty((len(shares), seeds, len(truth)), dtype=np.int64)
-    counts = np.zeros((len(shares), len(names)))
+    counts, answers = _learnt(learn, train, test, shares, seeds, {name: i for i, name in enumerate(names)})
+    truth = np.array([names.index(label) for label in test.labels])
+    drawn = np.random.default_rng(0).multinomial(len(truth), np.full(len(truth), 1 / len(truth)), RESAMPLES)
+    once = f1(truth, answers, np.ones((1, len(truth))))[:, :, 0]  # [shares, seeds, classes]
+    again = f1(truth, answers, drawn.astype(float)).mean(1)  # [shares, resamples, classes]
+    return [
+        _curve(name, counts[:, number], once[:, :, number], again[:, :, number], worth)
+        for number, name in enumerate(names)
+        if (truth == number).any() and counts[0, number]
+    ]
+
+
+def _learnt(
+    learn: Learn, train: Rows, test: Rows, shares: Sequence[float], seeds: int, place: Mapping[str, int]
+) -> tuple[Floats, Ids]:
+    """Items of each class learnt from, [shares, classes], and the answers then, [shares, seeds, items]."""
+    import numpy as np
+
+    answers = np.empty((len(shares), seeds, len(test.texts)), dtype=np.int64)
+    counts = np.zeros((len(shares), len(place)))
     for seed in range(seeds):
         for step, rows in enumerate(nested(train.labels, shares, seed)):
             predict = learn(train.at(rows), seed)
             answers[step, seed] = [place[label] for label in predict(test.texts)]
-            counts[step] += np.bincount([place[train.labels[row]] for row in rows], minlength=len(names)) / seeds
-    drawn = np.random.default_rng(0).multinomial(len(truth), np.full(len(truth), 1 / len(truth)), RESAMPLES)
-    once = f1(truth, answers, np.ones((1, len(truth))))[:, :, 0]  # [shares, seeds, classes]
-    again = f1(truth, answers, drawn.astype(float)).mean(1)  # [shares, resamples, classes]
-    found = []
-    for number, name in enumerate(names):
-        if not (truth == number).any() or counts[0, number] == 0:
-            continue
-        items, measured = counts[:, number], once[:, :, number]
-        gain = float(doubled(items, 1 - measured.mean(1)[None])[0])
-        half = _half_width(doubled(items, 1 - measured.T), doubled(items, 1 - again[:, :, number].T))
-        low, high = gain - half, gain + half
-        points = tuple(Point(items=round(n), f1=float(one)) for n, one in zip(items, measured.mean(1), strict=True))
-        pays = True if low >= worth else False if high < worth else None
-        found.append(Curve(label=name, points=points, gain=gain, low=low, high=high, pays=pays))
-    return found
+            counts[step] += np.bincount([place[train.labels[row]] for row in rows], minlength=len(place)) / seeds
+    return counts, answers
+
+
+def _curve(name: str, items: Floats, measured: Floats, again: Floats, worth: float) -> Curve:
+    """The curve through F1 [shares, seeds], and [shares, resamples] with items drawn again."""
+    mean = measured.mean(1)
+    gain = float(doubled(items, 1 - mean[None])[0])
+    half = _half_width(doubled(items, 1 - measured.T), doubled(items, 1 - again.T))
+    low, high = gain - half, gain + half
+    return Curve(
+        label=name,
+        points=tuple(Point(items=round(n), f1=float(one)) for n, one in zip(items, mean, strict=True)),
+        gain=gain,
+        low=low,
+        high=high,
+        pays=(low >= worth) if low >= worth or high < worth else None,
+    )
 
 
 def _half_width(by_seed: Floats, by_items: Floats) -> float:

@@ -14,13 +14,12 @@ ANSWER, CONFIDENCE = "label", "confidence"
 NO_ANSWER = "(none)"
 
 
-def signals(estimator: Estimator, inputs: Sequence[Any], answers: Sequence[Any] | None = None) -> Signals:
+def signals(estimator: Estimator, inputs: Sequence[Any]) -> Signals:
     """The signals of N inputs.
 
     Args:
         estimator: fitted.
         inputs: texts, or pairs of them.
-        answers: what :meth:`~variorum.tasks.estimator.Estimator.answers` said of them; it is asked unless given.
     """
     import numpy as np
 
@@ -28,7 +27,7 @@ def signals(estimator: Estimator, inputs: Sequence[Any], answers: Sequence[Any] 
     from variorum.inference.vectors import embed
     from variorum.tasks.language import slices
 
-    answers = estimator.answers(inputs) if answers is None else answers
+    answers = estimator.answers(inputs)
     texts = [one if isinstance(one, str) else "\n".join(one) for one in inputs]
     tokenizer = tokenizer_of(estimator.model_)
     ids = [one.ids for one in tokenizer.encode_batch(texts, specials=False)]

@@ -35,7 +35,7 @@ class Augmented:
     Attributes:
         rows: those given, then the variants. sources: of each variant, the row that it was made of.
         repeated: variants that were dropped as empty or as texts that are there already.
-        leaked: variants that were dropped as near duplicates of evaluation rows.
+        leaked: variants that were dropped as near duplicates of evaluation rows, or not made, of a row that is one.
         before, after: rows of each class.
     """
 
@@ -80,25 +80,29 @@ def augmented(rows: Rows, augmenter: Augmenter, evaluation: Sequence[str], how: 
     Args:
         evaluation: texts of every row that will judge what is learnt.
     """
+    from variorum.tasks.audit.duplicates import plain
     from variorum.tasks.augment.near import Near
 
     chance, near = random.Random(how.seed), Near(evaluation)
     counts = Counter(rows.labels)
     goal = round(how.share * max(counts.values(), default=0))
-    seen, texts, sources = set(map(_plain, rows.texts)), list[str](), list[int]()
+    seen, texts, sources = set(map(plain, rows.texts)), list[str](), list[int]()
     repeated = leaked = 0
     for label in sorted(counts):
         places = [place for place, one in enumerate(rows.labels) if one == label]
         missing = goal - len(places)
         for place, count in _shared(chance.sample(places, len(places)), missing, how.most):
+            if near.has(rows.texts[place]):
+                leaked += count
+                continue
             for variant in augmenter(rows.texts[place], count):
-                plain = _plain(variant)
-                if not plain or plain in seen:
+                alone = plain(variant)
+                if not alone or alone in seen:
                     repeated += 1
                 elif near.has(variant):
                     leaked += 1
                 else:
-                    seen.add(plain)
+                    seen.add(alone)
                     texts.append(variant)
                     sources.append(place)
     labels = [rows.labels[place] for place in sources]
@@ -122,7 +126,3 @@ def _shared(places: Sequence[int], missing: int, most: int) -> Iterable[tuple[in
             return
         missing -= count
         yield place, count
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())

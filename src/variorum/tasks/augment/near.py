@@ -1,41 +1,33 @@
-"""Whether a text is nearly one of many others."""
+"""Whether a text is nearly one of many others, as :mod:`variorum.tasks.audit.duplicates` has it."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-#: Texts that share so much of what either holds are near duplicates.
-ALIKE = 0.8
-CHARACTERS = 5
+from variorum.tasks.audit.duplicates import ALIKE, FEWEST, plain, shingles
 
 
 class Near:
-    """Texts that others are held against, by their sequences of five characters, without case and spacing.
+    """Texts that others are held against, one at a time."""
 
-    Attributes:
-        alike: the least share of all sequences of two texts that both have (Jaccard's) with which they are near.
-    """
-
-    def __init__(self, texts: Iterable[str], alike: float = ALIKE) -> None:
-        self.alike = alike
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._same: set[str] = set()
         self._sizes: list[int] = []
-        self._having: dict[str, list[int]] = defaultdict(list)
+        self._having: defaultdict[int, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
-            parts = _parts(text)
+            parts = shingles(text).tolist()
+            self._same.add(plain(text))
             self._sizes.append(len(parts))
-            for part in parts:
+            for part in parts if len(parts) >= FEWEST else ():
                 self._having[part].append(number)
 
     def has(self, text: str) -> bool:
-        """Whether one of them is near to ``text``."""
-        parts = _parts(text)
+        """Whether one of them is the same or nearly the same."""
+        if plain(text) in self._same:
+            return True
+        parts = shingles(text).tolist()
+        if len(parts) < FEWEST:
+            return False
         shared = Counter(number for part in parts for number in self._having.get(part, ()))
-        return any(
-            both >= self.alike * (self._sizes[number] + len(parts) - both) for number, both in shared.items()
-        )  # fmt: skip
-
-
-def _parts(text: str) -> set[str]:
-    plain = " ".join(text.lower().split())
-    return {plain[at : at + CHARACTERS] for at in range(max(1, len(plain) - CHARACTERS + 1))}
+        return any(both >= ALIKE * (self._sizes[number] + len(parts) - both) for number, both in shared.items())

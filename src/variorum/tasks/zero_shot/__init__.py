@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from variorum.errors import UsageError
+from variorum.errors import NotFound, UsageError, nearest
 from variorum.tasks.zero_shot.template import Candidate, Template, read_template
 
 if TYPE_CHECKING:
@@ -59,10 +59,14 @@ def scorer(
 
     Raises:
         UsageError: fewer than two labels, or two of one name; examples for a model that is shown none.
+        NotFound: an example has another label.
     """
     names = [one.name for one in candidates]
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(f"labels {', '.join(names) or '(none)'}", remedy="give at least two, each once")
+    strange = next((label for _, label in examples if label not in names), None)
+    if strange is not None:
+        raise NotFound(f"an example has the label {strange!r:.60}", remedy=nearest(strange, names) or "name it")
     way, template = way or way_of(model), template or Template()
     if way == "prompt":
         from variorum.tasks.zero_shot.prompted import Prompted
