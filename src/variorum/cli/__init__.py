@@ -56,6 +56,7 @@ _TABLE = (
     Verb("tree", "The family tree: who descends from whom, and by which change.", SPECS),
     Verb("show", "Everything a model is: its choices, trained tensors, run-time state.", SPECS),
     Verb("diff", "Two models side by side: what differs, why, and what it costs.", SPECS),
+    Verb("choose", "Which model for which need, why, and at what price.", SPECS),
     Verb("size", "Parameters, FLOPs, cache and activations, term by term.", SPECS),
     Verb("shapes", "Every named tensor of a forward pass with its axes.", SPECS),
     Verb("tokenize", "A text as a model gets it: pieces, ids, segments, mask, offsets.", MODELS),
