@@ -151,7 +151,7 @@ def _values(known: Sequence[Field], words: Sequence[str]) -> dict[Field, Any] | 
     left = list(words)
     while left:
         word = left.pop(0)
-        if not word.startswith("-"):
+        if not _is_flag(word):
             if not places:
                 return None
             field, given = places[0], [word]
@@ -175,9 +175,14 @@ def _values(known: Sequence[Field], words: Sequence[str]) -> dict[Field, Any] | 
     return found
 
 
+def _is_flag(word: str) -> bool:
+    """Whether a word is no value; a dash alone is one, and stands for stdin."""
+    return word.startswith("-") and word != "-"
+
+
 def _taken(words: Sequence[str], many: bool) -> int:
     """How many of the words that follow a flag are its values."""
-    here = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    here = next((place for place, word in enumerate(words) if _is_flag(word)), len(words))
     return here if many else min(here, 1)
 
 

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 NAME = "README.md"
 
 
+def _written(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
 def of(estimator: Estimator) -> str:
     """The page, in Markdown."""
     model, history = estimator.model_, getattr(estimator, "history_", None)
@@ -21,6 +25,10 @@ def of(estimator: Estimator) -> str:
     ]
     if model.label_names:
         lines += ["", f"Labels, in the order of their scores: {', '.join(model.label_names)}."]
+    figures = getattr(estimator, "figures_", None)
+    if figures:
+        lines += ["", "## Result", "", "On rows that were neither learned from nor used to choose:", ""]
+        lines += [f"- {name.replace('_', ' ')}: {_written(value)}" for name, value in figures.items()]
     if history is not None:
         lines += ["", "## Training", "", f"{history.examples:,} examples, {history.learned:,} parameters learned."]
         lines += ["", "| epoch | loss | held out |", "|---|---|---|"]

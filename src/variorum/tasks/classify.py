@@ -20,7 +20,7 @@ from variorum.tasks import decisions
 from variorum.tasks.decisions import Decision
 from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
 from variorum.tasks.examples import Example, Padded, inputs_of
-from variorum.tasks.metrics.classes import indicated_f1
+from variorum.tasks.metrics.classes import calibration_error, indicated_f1, macro_f1_of
 from variorum.tasks.scores import scores
 from variorum.tasks.targets import AnyOf, OneOf, Targets
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from variorum.face import Model
     from variorum.tasks.decisions import Floats
+    from variorum.tasks.metrics.intervals import Figure
 
 HEAD = "sequence_classification"
 
@@ -76,6 +77,7 @@ class Classifier(ClassifierMixin, Estimator):
         Raises:
             UsageError: there is one class only, or nothing held out for what is to be tuned.
         """
+        decisions.check_shares(risk=self.risk, budget=self.budget)
         texts = texts_of(X, self.texts)
         check_consistent_length(texts, y, sample_weight)
         self._targets = self._kind_of(y)
@@ -111,28 +113,39 @@ class Classifier(ClassifierMixin, Estimator):
         return self._targets.labels(self._targets.chosen(self.predict_proba(X), self.decision_))
 
     def answers(self, X: Any) -> list[dict[str, Any]]:
-        """Label (``None`` where it abstains) and confidence of each text."""
+        """Label and confidence of each text; where it may abstain also whether it does, and then without a label."""
         probabilities = self.predict_proba(X)
         chosen = self._targets.chosen(probabilities, self.decision_)
         confidence = self._targets.confidence(probabilities, chosen)
         labels = self._targets.labels(chosen).tolist()
-        return [
-            {"label": label if sure >= self.decision_.least else None, "confidence": float(sure)}
-            for label, sure in zip(labels, confidence, strict=True)
-        ]
+        made = [{"label": label, "confidence": float(sure)} for label, sure in zip(labels, confidence, strict=True)]
+        if self.decision_.least:
+            for one in made:
+                one["abstained"] = one["confidence"] < self.decision_.least
+                one["label"] = None if one["abstained"] else one["label"]
+        return made
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Macro-F1 and accuracy of all answers, and what abstaining and calibration do."""
+        """Macro-F1 and accuracy of all answers, and what abstaining and calibration do.
+
+        ``unseen`` rows have a label that was not learned; they count as wrong.
+        """
         probabilities, truth = self.predict_proba(X), self._targets.matrix(_rows(y))
         chosen = self._targets.chosen(probabilities, self.decision_)
-        given = np.pad(chosen, ((0, 0), (0, truth.shape[1] - chosen.shape[1])))
+        given, truth = _as_wide(chosen, truth)
         confidence, right = self._targets.confidence(probabilities, chosen), (given == truth).all(-1)
         answered = confidence >= self.decision_.least
         return {
             "macro_f1": _macro_f1(given, truth), "accuracy": float(right.mean()), "rows": len(truth),
-            "abstained": int((~answered).sum()),
+            "unseen": int(truth[:, chosen.shape[1] :].any(-1).sum()), "abstained": int((~answered).sum()),
             "accuracy_of_answers": float(right[answered].mean()) if answered.any() else None,
+            "calibration_error": calibration_error(confidence, right),
         }  # fmt: skip
+
+    def figure(self, predicted: Any, y: Any) -> Figure:
+        """Macro-F1."""
+        given, truth = self._targets.matrix(predicted), self._targets.matrix(_rows(y))
+        return macro_f1_of(*_as_wide(given, truth))
 
     def learned(self) -> dict[str, Any]:
         """Classes and decisions."""
@@ -208,6 +221,13 @@ def _again(truth: Any, share: float) -> list[int]:
         if 0 < len(mine) < most:
             numbers += np.resize(mine, most - len(mine)).tolist()
     return numbers
+
+
+def _as_wide(given: Any, truth: Any) -> tuple[Any, Any]:
+    """Both with as many labels [N, labels], those that were not learned last."""
+    width = max(given.shape[1], truth.shape[1])
+    wide = [np.pad(one, ((0, 0), (0, width - one.shape[1]))) for one in (given, truth)]
+    return wide[0], wide[1]
 
 
 def _macro_f1(given: Any, truth: Any) -> float:

@@ -42,6 +42,17 @@ class Decision:
     least: float = 0.0
 
 
+def check_shares(**given: float | None) -> None:
+    """See that what is to be kept to, by name, can be.
+
+    Raises:
+        UsageError: one is no share.
+    """
+    for name, share in given.items():
+        if share is not None and not 0 < share < 1:
+            raise UsageError(f"a {name} of {share}", where=name, remedy="give a share between 0 and 1")
+
+
 def coolest(loss: Callable[[float], float]) -> float:
     """The temperature with the least loss (Guo et al. 2017), between a twentieth and twenty."""
     from scipy.optimize import minimize_scalar
@@ -100,8 +111,7 @@ def least_for_risk(confidence: Floats, right: Bools, risk: float) -> float:
     """
     from scipy.stats import beta
 
-    if not 0 < risk < 1:
-        raise UsageError(f"a risk of {risk}", where="risk", remedy="give a share between 0 and 1")
+    check_shares(risk=risk)
     order = np.argsort(-confidence, kind="stable")
     wrong, ranked, least = np.cumsum(~right[order]), confidence[order], NEVER
     fewest = int(np.ceil(np.log(1 - LEVEL) / np.log(1 - risk)))  # rows that, all right, promise so little
@@ -123,9 +133,10 @@ def least_for_budget(confidence: Floats, budget: float) -> float:
     Raises:
         UsageError: a budget that is no share.
     """
-    if not 0 <= budget < 1:
-        raise UsageError(f"a budget of {budget}", where="budget", remedy="give a share from 0 to below 1")
-    return float(np.sort(confidence)[int(budget * len(confidence))]) if budget else 0.0
+    if budget == 0:
+        return 0.0
+    check_shares(budget=budget)
+    return float(np.sort(confidence)[int(budget * len(confidence))])
 
 
 def one_hot(scores: Any) -> Bools:

@@ -38,10 +38,14 @@ FORMAT = 1
 
 
 class Columns(NamedTuple):
-    """The columns of a table that a task reads: what it is given, and what it is asked for (empty for nothing)."""
+    """The columns of a table that a task reads: what it is given, and what it is asked for (empty for nothing).
+
+    ``optional`` says that an empty cell of the target is an answer too.
+    """
 
     inputs: tuple[str, ...] = ("text",)
     target: str = "label"
+    optional: bool = False
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -115,6 +119,14 @@ class Estimator(BaseEstimator):
             ValueError: the cell says none, and why.
         """
         return cell
+
+    @classmethod
+    def check(cls, given: Any, target: Any) -> None:
+        """See that what a row gives and what it is asked for belong together.
+
+        Raises:
+            ValueError: they do not, and why.
+        """
 
     def learned(self) -> dict[str, Any]:
         """What it knows beyond its model and parameters, as JSON holds it."""

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 KINDS = {
     "classify": "variorum.tasks.classify:Classifier",
+    "pairs": "variorum.tasks.pairs:PairClassifier",
+    "number": "variorum.tasks.pairs:Regressor",
+    "pairs-number": "variorum.tasks.pairs:PairRegressor",
     "embed": "variorum.tasks.embed:Embedder",
+    "embed-score": "variorum.tasks.embed:ScoredEmbedder",
+    "tag": "variorum.tasks.tag:Tagger",
+    "answer": "variorum.tasks.answer:Answerer",
     "seq2seq": "variorum.tasks.seq2seq:Seq2Seq",
     "classify-text": "variorum.tasks.text_to_text:TextClassifier",
     "pairs-text": "variorum.tasks.text_to_text:TextPairClassifier",

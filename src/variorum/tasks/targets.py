@@ -85,7 +85,11 @@ class OneOf:
 
     def temperature(self, logits: Any, truth: Bools) -> float:
         """The one under which the right labels are likeliest."""
-        return decisions.coolest(lambda at: -float(np.log(self.probabilities(logits, at)[truth] + 1e-300).mean()))
+        doubt = 1 / (len(truth) + 2)  # as if one more row were wrong (Platt 1999): no score is infinitely sure
+        wanted = (1 - doubt) * truth + doubt / truth.shape[1]
+        return decisions.coolest(
+            lambda at: -float((wanted * np.log(self.probabilities(logits, at) + 1e-300)).sum(-1).mean())
+        )
 
     def thresholds(self, probabilities: Floats, truth: Bools) -> tuple[float, ...]:
         """Those with the best macro-F1."""
@@ -163,9 +167,11 @@ class AnyOf:
     def temperature(self, logits: Any, truth: Bools) -> float:
         """The one under which the right labels are likeliest."""
 
+        wanted = (truth * len(truth) + 1) / (len(truth) + 2)  # see OneOf
+
         def loss(at: float) -> float:
             scaled = np.asarray(logits, dtype=np.float64) / at
-            return float((np.logaddexp(0, scaled) - truth * scaled).mean())
+            return float((np.logaddexp(0, scaled) - wanted * scaled).mean())
 
         return decisions.coolest(loss)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from variorum.tasks.metrics.intervals import Figure
+
     Counts = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
@@ -82,3 +84,28 @@ def indicated_f1(given: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Floats:
     total = given.sum(0) + truth.sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(total > 0, 2 * (given & truth).sum(0) / total, np.nan))
+
+
+def macro_f1_of(given: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Figure:
+    """Macro-F1 of labels given and right [N, labels], as a figure that can be resampled over items."""
+    import numpy as np
+
+    hits, sizes = (given & truth).astype(np.float64), given.astype(np.float64) + truth
+
+    def figure(counts: Counts) -> Floats:
+        total = counts @ sizes
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.nanmean(np.where(total > 0, 2 * (counts @ hits) / total, np.nan), axis=-1))
+
+    return figure
+
+
+def calibration_error(confidence: ArrayLike, right: ArrayLike, *, bins: int = 15) -> float:
+    """Expected calibration error: how far confidence [N] lies from the share of right answers, over equal bins of
+    confidence, weighed by their rows (Naeini et al. 2015)."""
+    import numpy as np
+
+    sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    apart = np.bincount(place, weights=good - sure, minlength=bins)
+    return float(np.abs(apart).sum() / len(sure))
