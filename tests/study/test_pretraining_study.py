@@ -33,6 +33,14 @@ def test_arms_share_texts_order_vocabulary_and_steps(tmp_path: Path):
     assert len({cell.key for cell in cells}) == len(cells)
 
 
+def test_arms_of_other_tokenizers_share_the_first_ones_vocabulary(tmp_path: Path):
+    declared = declare(
+        asked({"arms": ["bert+objective.pair=none", "roberta"], **SMALL}, where="here").wanted(), tmp_path, say=quiet
+    )
+    assert declared.studies[0].metric.unit == "nats per target"
+    assert len({cell.work["plan"].spec.tokenizer for cell in declared.cells}) == 1
+
+
 def test_equal_operations_give_unequal_steps_and_the_plan_says_so(tmp_path: Path):
     arms = ["gpt2", "gpt2+architecture.decoder.depth=1"]
     wanted = asked({"arms": arms, **SMALL, "budget": "40Gflops"}, where="here").wanted()

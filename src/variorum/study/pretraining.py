@@ -93,6 +93,7 @@ def declare(
     if wanted.seeds < 2:
         raise UsageError("an interval needs at least 2 seeds, a verdict 3", where="--seeds")
     texts = wanted.texts
+    metric = _metric(_trained(wanted, vocab=texts.vocab, pad_id=0))  # refused before a text is read
     asked = Asked(
         model=texts.like, set=(), scale="", sources=texts.sources, validation=texts.validation,
         tokenizer=texts.tokenizer, vocab=texts.vocab, budget="", wishes=wanted.wishes,
@@ -103,7 +104,6 @@ def declare(
     facts = shards.facts_of(folder / DATA)
     tokenizer = load_tokenizer(folder / DATA / shards.TOKENIZER)
     trained = _trained(wanted, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id)
-    metric = _metric([one.arm for one in trained])
     seeds, claims = tuple(range(wanted.seeds)), _claims(wanted, metric)
     data = fingerprint([facts, (folder / DATA / shards.TOKENIZER).name])
 
@@ -144,6 +144,7 @@ def _trained(wanted: Wanted, *, vocab: int, pad_id: int | None) -> list[_Trained
         recipe = spec if wanted.recipes == "own" or not found else _spec(found[0].arm)
         settled = settle(recipe, wanted.wishes)
         spec = worded(spec, vocab=vocab, pad_id=pad_id, length=settled.length)
+        spec = spec.set({"tokenizer": _spec(wanted.arms[0]).tokenizer})
         rules.require(spec, rules.BUILD)
         rows = settled.batch * settled.length
         cost = 3 * size(spec, head=_heads(spec), context=settled.length, batch=settled.batch).forward_flops
@@ -163,9 +164,9 @@ def _heads(spec: Model) -> tuple[str, ...]:
     return tuple(spec.architecture.heads)
 
 
-def _metric(arms: Sequence[Arm]) -> Metric:
+def _metric(trained: Sequence[_Trained]) -> Metric:
     """Bits per byte where every arm gives text a probability, else the loss, where it is one question."""
-    specs = [_spec(arm) for arm in arms]
+    specs = [_spec(one.arm) for one in trained]
     measure: Literal["bits_per_byte", "loss"] = "loss"
     if all(spec.objective.kind == "causal_lm" for spec in specs):
         measure = "bits_per_byte"
