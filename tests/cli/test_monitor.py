@@ -70,4 +70,6 @@ def test_a_rehearsal_counts_false_alarms_and_shifts_found(place: Path, capsys: p
 
 def test_what_is_no_trained_model_is_refused(place: Path, tmp_path: Path, refuse: Callable[..., str]) -> None:
     assert "variorum.json" in refuse("monitor", str(tmp_path), str(place / "same.csv"), code=3)
-    assert "column 'body'" in refuse("monitor", "x", str(place / "same.csv"), "--text-column", "body", code=3)
+    model, same = str(place / "model"), str(place / "same.csv")
+    assert "no column 'body'" in refuse("monitor", model, same, "--columns", "text=body", code=3)
+    assert "no column 'topic'" in refuse("monitor", model, same, "--rehearse", "9", "--label-column", "topic", code=3)

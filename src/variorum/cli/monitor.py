@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 from variorum.cli.output import Column, emit, say
+from variorum.cli.reading import Option
 from variorum.errors import CheckFailed
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +33,9 @@ NO_REHEARSAL = Rehearsing()
 
 def command(
     directory: Path,
-    data: Path,
+    data: str,
     *,
-    text_column: str = "text",
+    columns: Annotated[tuple[str, ...], Option(many=True)] = (),
     reference: Path | None = None,
     keep: bool = False,
     alpha: float = 0.01,
@@ -51,32 +49,30 @@ def command(
     Args:
         directory: A model that train wrote.
         data: The new rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        text_column: The column of texts.
+        columns: Where the table's columns have other names than in training, each as role=name: text=body.
         reference: Compare with these rows, which the model did not learn from, in place of its profile.
         keep: Save what the rows of --reference look like as the model's profile.
         alpha: Chance of any false alarm in one comparison.
         device: Where the model runs: cpu, cuda or cuda:N.
     """
-    from variorum.tasks import monitor, profile, table
+    from variorum.cli.predict import roles
+    from variorum.tasks import monitor, profile
+    from variorum.tasks.job import read_inputs
     from variorum.tasks.registry import load
     from variorum.tasks.signals import signals
 
-    columns = [text_column, *filter(None, [rehearsing.label_column])]
-    rows = table.read(data, columns, filled=[text_column])
-    rows.tell(say)
-    estimator = load(directory, device=device)
-    now = signals(estimator, rows.column(text_column))
+    estimator, names = load(directory, device=device), roles(columns)
+    rows, given = read_inputs(estimator, data, names, say)
+    now = signals(estimator, given)
     if rehearsing.rehearse:
-        answers = rows.column(rehearsing.label_column) if rehearsing.label_column else now.kinds["label"]
-        emit(monitor.rehearse(now, answers, size=rehearsing.size, windows=rehearsing.rehearse, shift=rehearsing.shift,
+        true = rows.column(rehearsing.label_column) if rehearsing.label_column else now.kinds["label"]
+        emit(monitor.rehearse(now, true, size=rehearsing.size, windows=rehearsing.rehearse, shift=rehearsing.shift,
                               alpha=alpha))  # fmt: skip
         return
     if reference is None:
         then = profile.read(directory)
     else:
-        held_out = table.read(reference, [text_column])
-        held_out.tell(say)
-        then = profile.Profile.of(signals(estimator, held_out.column(text_column)))
+        then = profile.Profile.of(signals(estimator, read_inputs(estimator, str(reference), names, say)[1]))
         if keep:
             estimator.profile_ = then
             estimator.save(directory)
@@ -86,4 +82,4 @@ def command(
     drifted = [one.signal for one in found if one.drifted]
     if drifted:
         remedy = "label some of these rows, and learn from them"
-        raise CheckFailed(f"{', '.join(drifted)} changed", where=str(data), remedy=remedy)
+        raise CheckFailed(f"{', '.join(drifted)} changed", where=data, remedy=remedy)
