@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from variorum.model import Model
-    from variorum.objectives.base import Batch
+    from variorum.objectives.base import Batch, Objective
     from variorum.spec.heads import EmbeddingHead
+    from variorum.tasks.metrics.intervals import Figure
 
     Floats = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ SWITCHES = {
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Embedder(TransformerMixin, Estimator):
-    """Pairs of texts to a model whose vectors tell which belong together.
+    """Pairs of texts that belong together to a model whose vectors tell which do.
 
     Args:
         pooling: which vector stands for a text: the "mean" of its tokens' or the largest ("max"), or that of "cls"; as
@@ -50,37 +51,28 @@ class Embedder(TransformerMixin, Estimator):
     """
 
     kind: ClassVar[str] = "embed"
-    columns: ClassVar[Columns] = Columns(("text1", "text2"), "score")
+    columns: ClassVar[Columns] = Columns(("text1", "text2"), "")
 
     pooling: Literal["mean", "cls", "max"] | None = None
     temperature: float = 0.05
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from pairs.
-
-        Args:
-            X: pairs of texts [N, 2].
-            y: how alike each pair is, the larger the more; absent where all belong together, and every other second
-                text of a step does not.
-
-        Raises:
-            UsageError: numbers that are all the same.
-        """
+        """Learn from pairs of texts [N, 2] that belong together; every other second text of a step does not."""
         from variorum.objectives.contrastive import Contrastive
-        from variorum.objectives.similarity import Similarity
         from variorum.spec.recipe import Contrast
 
-        pairs, wanted = texts_of(X, 2), None if y is None else _cosines(y)
-        check_consistent_length(pairs, wanted)
+        pairs = texts_of(X, 2)
+        return self._learn(pairs, np.zeros(len(pairs)), Contrastive(Contrast(temperature=self.temperature)))
+
+    def _learn(self, pairs: Sequence[tuple[str, str]], targets: Floats, objective: Objective) -> Self:
+        """Fine-tune; the epoch is kept that is best by the first figure on what is held out."""
         model = self.started(None, [text for pair in pairs for text in pair])
         self.take_ = self._head(model)
         sides = [[one.ids for one in self.encode(model, [pair[side] for pair in pairs])] for side in (0, 1)]
         learned, held = held_out(len(pairs), self.validation, self.seed)
-        targets = np.zeros(len(pairs)) if wanted is None else wanted
         rows = zip(*sides, targets.tolist(), strict=True)
         examples = [Example(inputs={FIRST: a, SECOND: b}, target=target) for a, b, target in rows]
-        kept, truth = [pairs[i] for i in held], None if wanted is None else wanted[held]
-        objective = Contrastive(Contrast(temperature=self.temperature)) if wanted is None else Similarity()
+        kept, truth = [pairs[i] for i in held], targets[held]
 
         def judge(model: Model) -> float:
             self.model_ = model  # type: ignore[assignment]
@@ -110,24 +102,13 @@ class Embedder(TransformerMixin, Estimator):
         return [{"score": float(value)} for value in self.predict(X)]
 
     def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
-        """Correlations of cosines with what is right; without that, how well first texts find their seconds."""
-        pairs = texts_of(X, 2)
-        if y is None:
-            return self._found(pairs)
-        from variorum.tasks.metrics.correlation import agreement
-
-        return agreement(self.predict(pairs), np.asarray(y, dtype=float))
-
-    @classmethod
-    def target(cls, cell: str) -> float:
-        return PairRegressor.target(cell)
-
-    def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """How well the first texts find their seconds, among all second ones."""
         import torch
 
         from variorum.tasks.metrics.ranking import ranking
         from variorum.tasks.search import Index
 
+        pairs = texts_of(X, 2)
         texts = list(dict.fromkeys(second for _, second in pairs))
         vectors = torch.from_numpy(self.transform(texts))
         index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
@@ -171,6 +152,42 @@ class Embedder(TransformerMixin, Estimator):
         if self.pooling not in POOLING:
             raise UsageError(f"no pooling is called {self.pooling!r}", remedy=f"one of {', '.join(POOLING)}")
         return EmbeddingHead(take=POOLING[self.pooling])  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ScoredEmbedder(Embedder):
+    """Pairs of texts, and a number for how alike they are, to a model whose vectors are as alike by their cosine."""
+
+    kind: ClassVar[str] = "embed-score"
+    columns: ClassVar[Columns] = Columns(("text1", "text2"), "score")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from pairs [N, 2] and how alike each is, the larger the more.
+
+        Raises:
+            UsageError: the numbers are all the same.
+        """
+        from variorum.objectives.similarity import Similarity
+
+        pairs = texts_of(X, 2)
+        check_consistent_length(pairs, y)
+        return self._learn(pairs, _cosines(y), Similarity())
+
+    def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
+        """Correlations of cosines with what is right."""
+        from variorum.tasks.metrics.correlation import agreement
+
+        return agreement(self.predict(X), np.asarray(y, dtype=float))
+
+    def figure(self, predicted: Any, y: Any) -> Figure:
+        """Rank correlation."""
+        from variorum.tasks.metrics.correlation import spearman_of
+
+        return spearman_of(np.asarray(predicted), np.asarray(y, dtype=float))
+
+    @classmethod
+    def target(cls, cell: str) -> float:
+        return PairRegressor.target(cell)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from variorum.face import Model
     from variorum.model import Model as Core
+    from variorum.tasks.metrics.intervals import Figure
     from variorum.text import Tokenizer
 
 HEAD = "seq2seq_lm"
@@ -90,6 +91,12 @@ class Seq2Seq(Estimator):
             "chrf": chrf(written, right), "bleu": bleu(written, right), "rouge_l": rouge_l(written, right),
             "exact": exact, "rows": len(right),
         }  # fmt: skip
+
+    def figure(self, predicted: Any, y: Any) -> Figure | None:
+        """chrF."""
+        from variorum.tasks.metrics.text import chrf_of
+
+        return chrf_of(list(predicted), self.told(y))
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """Read the source's language again."""

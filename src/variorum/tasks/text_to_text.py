@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from variorum.tasks.examples import Example
+    from variorum.tasks.metrics.intervals import Figure
 
 #: What stands where a model wrote something that is no label.
 OFF_LABEL = "(off label)"
@@ -127,15 +128,20 @@ class TextClassifier(ClassifierMixin, TextToText):
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
         """Macro-F1 over the labels that occur, accuracy, and how often no label was written."""
-        from sklearn.metrics import f1_score
-
-        right, found = self.told(y), [str(label) for label in self.predict(X).tolist()]
-        labels = sorted({*right, *found} - {OFF_LABEL})
+        found, right = self.predict(X), column_or_1d(y)
         return {
-            "macro_f1": float(f1_score(right, found, labels=labels, average="macro", zero_division=0)),
-            "accuracy": float(np.mean([a == b for a, b in zip(right, found, strict=True)])),
-            "off_label": found.count(OFF_LABEL), "rows": len(right),
+            "macro_f1": float(self.figure(found, right)(np.ones((1, len(right)), dtype=np.int64))[0]),
+            "accuracy": float(np.mean([a == b for a, b in zip(found.tolist(), right.tolist(), strict=True)])),
+            "off_label": found.tolist().count(OFF_LABEL), "rows": len(right),
         }  # fmt: skip
+
+    def figure(self, predicted: Any, y: Any) -> Figure:
+        """Macro-F1."""
+        from variorum.tasks.metrics.classes import macro_f1_of
+
+        labels = np.array(sorted({*map(str, predicted), *map(str, y)} - {OFF_LABEL}))
+        given, truth = (np.array([[str(one)] for one in rows]) == labels for rows in (predicted, y))
+        return macro_f1_of(given, truth)
 
     def learned(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist()}
@@ -201,6 +207,12 @@ class TextPairRegressor(RegressorMixin, TextToText):
         found = agreement(self.predict(X), column_or_1d(y).astype(float))
         return found if self.decoding == "labels" else found | {"off_label": self.off_label_}
 
+    def figure(self, predicted: Any, y: Any) -> Figure:
+        """Rank correlation."""
+        from variorum.tasks.metrics.correlation import spearman_of
+
+        return spearman_of(np.asarray(predicted), column_or_1d(y).astype(float))
+
     @classmethod
     def target(cls, cell: str) -> float:
         return PairRegressor.target(cell)
@@ -234,15 +246,22 @@ class TextAnswerer(TextToText):
         """The answer to each question."""
         return [{"answer": text} for text in self.predict(X)]
 
+    def figure(self, predicted: Any, y: Any) -> Figure | None:
+        """F1 as SQuAD has it."""
+        from variorum.tasks.metrics import squad
+
+        _, overlaps = squad.scores(list(predicted), [[one] if one else [] for one in self.told(y)])
+        return lambda counts: np.asarray(counts @ np.array(overlaps) / counts.sum(-1))
+
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Exact match and F1 as SQuAD has them, and ROUGE-L."""
+        """F1 and exact match as SQuAD has them, and ROUGE-L."""
         from variorum.tasks.metrics import squad
         from variorum.tasks.metrics.text import rouge_l
 
         written, right = list(self.predict(X)), self.told(y)
         found = squad.report(written, [[one] if one else [] for one in right]).all
         return {
-            "exact": found.exact, "f1": found.f1, "rouge_l": rouge_l(written, right), "rows": found.questions,
+            "f1": found.f1, "exact": found.exact, "rouge_l": rouge_l(written, right), "rows": found.questions,
         }  # fmt: skip
 
     def _usual(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from variorum.errors import UsageError
@@ -13,6 +14,7 @@ from variorum.tasks.metrics.text import (
     by_row,
     character_errors,
     chrf,
+    chrf_of,
     edits,
     rouge_l,
     ter,
@@ -72,6 +74,13 @@ def test_scores_are_sacrebleus():
     assert bleu(written, ROWS) == sacrebleu.corpus_bleu(written, [ROWS]).score
     assert chrf(written, ROWS) == sacrebleu.corpus_chrf(written, [ROWS]).score
     assert ter(written, ROWS) == sacrebleu.corpus_ter(written, [ROWS]).score
+
+
+def test_a_resampled_chrf_is_that_of_the_rows_drawn():
+    figure = chrf_of(OTHERS, ROWS)
+    drawn = figure(np.array([[1, 1, 1], [2, 0, 1], [0, 3, 0]]))
+    for value, rows in zip(drawn, ([0, 1, 2], [0, 0, 2], [1, 1, 1]), strict=True):
+        assert value == pytest.approx(chrf([OTHERS[i] for i in rows], [ROWS[i] for i in rows]))
 
 
 def test_rouge_l_by_hand():

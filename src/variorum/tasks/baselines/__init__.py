@@ -25,6 +25,7 @@ BASELINES: dict[str, Sequence[str]] = {
     "pairs-number": _PAIR_NUMBERS,
     "pairs-number-text": _PAIR_NUMBERS,
     "embed": ("paired:Cosine",),
+    "embed-score": ("paired:Cosine",),
     "tag": ("tagging:LinearTags", "tagging:FrequentTags"),
     "answer": _ANSWERS,
     "answer-text": _ANSWERS,

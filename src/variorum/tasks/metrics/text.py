@@ -10,9 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from variorum.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from variorum.tasks.metrics.intervals import Figure
 
 T = TypeVar("T")
 References = Sequence[str] | Sequence[Sequence[str]]
@@ -57,6 +63,23 @@ def chrf(written: Sequence[str], references: References) -> float:
         UsageError: see :func:`by_row`.
     """
     return _scored("CHRF", written, references)
+
+
+def chrf_of(written: Sequence[str], references: Sequence[str]) -> Figure:
+    """:func:`chrf` as a figure that can be resampled over items."""
+    import numpy as np
+    from sacrebleu.metrics import CHRF
+
+    metric: Any = CHRF()
+    # What sacrebleu itself keeps of each row for its own resampling.
+    stats = np.array(
+        metric._extract_corpus_statistics(list(written), [[row[0] for row in by_row(written, references)]])
+    )
+
+    def figure(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.array([metric._compute_score_from_stats(total.tolist()).score for total in counts @ stats])
+
+    return figure
 
 
 def ter(written: Sequence[str], references: References) -> float:
