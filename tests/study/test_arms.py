@@ -73,7 +73,8 @@ def test_a_grid_has_every_combination():
 
 
 def test_names_carry_changes_of_their_own():
-    plain, shallow = named(("bert", "bert+architecture.encoder.depth=2"), FIT)
+    plain, shallow = named(("bert", "half: bert+architecture.encoder.depth=2"), FIT)
+    assert (plain.name, shallow.name, shallow.title) == ("bert", "half", "half")
     assert plain.spec is not None and shallow.spec is not None
     assert (plain.spec.architecture.stacks["encoder"].depth, shallow.spec.architecture.stacks["encoder"].depth) == (
         4,

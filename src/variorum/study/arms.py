@@ -47,17 +47,18 @@ def fitting(scale: Scale | None, heads: Sequence[str]) -> Fit:
 def named(references: Sequence[str], fit: Fit, *, set: Sequence[str] = ()) -> tuple[Arm, ...]:
     """One arm for each reference: a spec's name or a spec file, with ``+path=value`` behind it for changes of its own.
 
-    ``bert+architecture.encoder.block.feedforward.activation=relu`` is BERT with another activation.
+    ``relu: bert+encoder.block.feedforward.activation=relu`` is BERT with another activation, under a name of its own.
 
     Raises:
         NotFound: no such model. UsageError: a change that makes no sense.
     """
     found: list[Arm] = []
     for reference in references:
-        name, *own = reference.split("+")
+        called, colon, meant = reference.rpartition(": ")
+        name, *own = meant.split("+")
         spec = architecture(name, set=set)
-        title = " + ".join((spec.name, *own))
-        found.append(_arm(reference, title, changed(fit(spec), own), found, note=spec.cite))
+        title = called if colon else " + ".join((spec.name, *own))
+        found.append(_arm(called or meant, title, changed(fit(spec), own), found, note=spec.cite))
     return tuple(found)
 
 

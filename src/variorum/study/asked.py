@@ -114,7 +114,7 @@ class Asked:
         """The model in whose way a vocabulary is learned."""
         if self.walk or self.ablate:
             return _ends((self.walk or self.ablate).partition(":")[0], "")[0]
-        return self.arms[0].partition("+")[0]
+        return self.arms[0].rpartition(": ")[2].partition("+")[0]
 
     def _matched(self, arm: Arm, like: Arm) -> Arm:
         assert arm.spec is not None and like.spec is not None
