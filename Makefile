@@ -12,7 +12,7 @@ PINS   := pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test nightly lint docs bench parity mutation coverage cost fetch
+.PHONY: help install demo test nightly lint docs bench models parity mutation coverage cost fetch recipe
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ docs: $(DOCS) ## the documentation and its picture, into docs/_build/html
 bench: $(BENCH) fetch ## speed and memory against the peers, into benchmarks/RESULTS.md; some 15 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+models: $(CORE) ## models trained on the novels that are shipped, with their curves, into docs/trained; an hour
+	@$(BIN)/python docs/trained.py $(ARGS)
+
 parity: $(DEV) ## worst difference to the oracle, per model
 	@$(BIN)/python -m tests.parity $(ARGS)
 
@@ -80,5 +83,8 @@ coverage: $(DEV) ## every mechanism with its tests and the command that reaches 
 cost: $(DEV) ## lines that one more model takes
 	@$(BIN)/python -m tests.tools.cost $(ARGS)
 
-fetch: $(DEV) ## the published weights that the tests use, into .cache/weights
+recipe: $(DEV) fetch ## a classification project in seven steps, on real mails
+	@$(BIN)/python docs/recipe.py $(ARGS)
+
+fetch: $(DEV) ## the published weights and data that the tests use, into .cache/weights
 	@$(BIN)/python -m tests.tools.fetch

@@ -35,7 +35,7 @@ def check_balance(sheet: Sheet) -> tuple[dict[str, object], list[Finding]]:
     everything = range(len(sheet))
     if len(held) == 1:
         findings.append(sheet.found("balance", Severity.SERIOUS, f"every row is {next(iter(held))!r}", everything))
-    if len(held) > 1 and len(held) > len(sheet) / 2:
+    if len(held) > max(FEW, len(sheet) / 2):
         words = f"{len(held):,} different labels on {len(sheet):,} rows: is this the column of labels?"
         findings.append(sheet.found("balance", Severity.SERIOUS, words, everything))
         return {"classes": len(held)}, findings

@@ -40,15 +40,17 @@ def _words(sheet: Sheet) -> list[Finding]:
     sizes = Counter(sheet.labels)
     findings = []
     for word, held in places.items():
-        if len(held) < min(FEWEST, len(sheet) // 4):
+        if len(held) < FEWEST:
             continue
         label, count = Counter(sheet.labels[i] for i in held).most_common(1)[0]
         sure, share = count / len(held), count / sizes[label]
+        if 1 - sure > (1 - sizes[label] / len(sheet)) / 10:  # hardly surer than whoever says that every row is of it
+            continue
         named = word in _WORD.findall(label.lower())
         words = f"{word!r} stands in {share:.0%} of the rows that are {label!r}, and {sure:.0%} of rows with it are"
         if named and share >= NAMED and sure >= SURE:
             findings.append(sheet.found("leaks", Severity.SERIOUS, f"the label's own name: {words}", held))
-        elif not named and share >= COMMON and sure >= SURE and sizes[label] < SURE * len(sheet):
+        elif not named and share >= COMMON and sure >= SURE:
             findings.append(sheet.found("leaks", Severity.LOOK, words, held))
     return sorted(findings, key=lambda one: -one.rows)[:5]
 
