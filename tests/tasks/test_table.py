@@ -138,7 +138,7 @@ def test_a_cell_of_a_megabyte_and_a_file_of_one_row_are_nothing_special(tmp_path
         ("a.jsonl", b"[1]\n", DamagedFile, "no line is a JSON object; line 1: not an object but list"),
         ("a.parquet", b"PAR1", DamagedFile, "no Parquet that can be read"),
         ("a.csv.gz", gzip.compress(b"text\na\n")[:-9], DamagedFile, "broken gzip"),
-        ("a.docx", b"PK", UsageError, "cannot read rows from .docx; use .csv, .tsv, .jsonl, .txt or .parquet"),
+        ("a.docx", b"PK", UsageError, "cannot read rows from .docx; use .csv, .tsv, .jsonl, .txt, .parquet"),
         ("absent.csv", None, NotFound, "no such file"),
     ],
 )

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from variorum.objectives.base import IGNORED
+from variorum.tasks.windows import View, knows_best
 from variorum.text.encoding import Offset, Pieces
 from variorum.text.tokenizer import Tokenizer
 
 ZERO_WIDTH_JOINER = "\u200d"
 SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-_WORD = re.compile("w[wmj]*|[^sw](?:m|j[^s]?)*")
+CONNECTORS = "'’-."
+_APART = re.compile(r"\S+")
+_WORD = re.compile("w[wmj]*(?:cw[wmj]*)*|[^sw](?:m|j[^s]?)*")
 """Over the kinds of the characters, see :func:`_kind`."""
 
 
@@ -38,8 +41,14 @@ class Sentence(NamedTuple):
         return cls(" ".join(words), tuple(places))
 
     @classmethod
+    def cut(cls, text: str) -> Sentence:
+        """The words of a text that stand between blanks."""
+        return cls(text, tuple(found.span() for found in _APART.finditer(text)))
+
+    @classmethod
     def split(cls, text: str) -> Sentence:
-        """The words of a text that nobody has cut: runs of letters, digits and marks; every other sign alone.
+        """The words of a text that nobody has cut: runs of letters, digits and marks, also with a sign between two that
+        joins them (don't, 3.14); every other sign alone.
 
         Marks, joiners and modifiers stay with what they change, so that no character that is seen as one is cut.
         """
@@ -56,12 +65,14 @@ class Sentence(NamedTuple):
 
 
 def _kind(char: str) -> str:
-    """A letter or digit, a mark, a joiner, a space, or any other sign."""
+    """A letter or digit (w), a mark, a joiner, a space, a sign that joins letters, or any other sign (o)."""
     category = unicodedata.category(char)
     if char == ZERO_WIDTH_JOINER:
         return "j"
     if char.isspace():
         return "s"
+    if char in CONNECTORS:
+        return "c"
     if category[0] == "M" or category == "Cf" or char in SKIN_TONES:
         return "m"
     return "w" if category[0] in "LN" else "o"
@@ -99,19 +110,28 @@ def _tokens_of(words: Sequence[Offset], offsets: Sequence[Offset]) -> tuple[Offs
     return tuple(found)
 
 
-def taught(aligned: Aligned, labels: Sequence[int], further: Callable[[int], int] | None = None) -> list[int]:
-    """What each token is taught: at a word's first token its label, elsewhere nothing (:data:`IGNORED`).
+def targets(
+    aligned: Aligned, shown: Sequence[View], labels: Sequence[int], further: Sequence[int] | None = None
+) -> list[list[int]]:
+    """What each token of each window is taught; :data:`IGNORED` for wrappers and for what no word is taught by.
+
+    A word is taught in one window only, the one that shows most around it: by its first token its label.
 
     Args:
+        shown: the windows over the sentence.
         labels: one for each word.
-        further: the label of a word's further tokens, from that of the word; they are taught nothing if absent.
+        further: by label, what a word's further tokens are taught; they are taught nothing if absent.
     """
-    targets = [IGNORED] * len(aligned.pieces[0])
-    for span, label in zip(aligned.words, labels, strict=True):
-        if span is None:
+    windows = [view.tokens for view in shown]
+    made = [[IGNORED] * len(view.encoding.ids) for view in shown]
+    for word, label in zip(aligned.words, labels, strict=True):
+        if word is None:
             continue
-        first, end = span
+        first, end = word
+        best = knows_best(windows, first, end)
+        taught, view = made[best], shown[best]
+        taught[view.place(first)] = label
         if further is not None:
-            targets[first + 1 : end] = [further(label)] * (end - first - 1)
-        targets[first] = label
-    return targets
+            for token in range(first + 1, min(end, view.tokens[1])):
+                taught[view.place(token)] = further[label]
+    return made

@@ -9,11 +9,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from variorum.errors import UsageError
 from variorum.text.encoding import Encoding, Offset, Pieces, wrap
 from variorum.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from variorum.face import Model
+
+LONGEST = 512
+"""Tokens that are read at once where neither the model nor its user says how many."""
 Window = Offset
 """First token and the one after the last."""
 
@@ -79,6 +85,14 @@ class Viewing:
 
     max_length: int
     stride: int | None = None
+
+
+def reading_length(model: Model, wanted: int | None) -> int:
+    """Tokens that are read at once: as many as wanted, at most those that the model takes, and :data:`LONGEST`."""
+    from variorum.inference.encode import longest_input
+
+    limits = (wanted or LONGEST, longest_input(model), model.tokenizer.model_max_length)
+    return min(one for one in limits if one)
 
 
 def views(

@@ -119,6 +119,7 @@ def read_rows(path: Path) -> Rows:
 
     CSV and TSV have a header line; cells may be quoted, with doubled quotes and line breaks inside. JSON lines are one
     object a line; numbers stay as they are written, truth values get their JSON spelling, null is the empty text.
+    ``.conll`` and SQuAD's ``.json`` are as in :mod:`variorum.text.annotated`.
 
     Raises:
         NotFound, AccessError: the file is absent or cannot be read.
@@ -129,7 +130,7 @@ def read_rows(path: Path) -> Rows:
     kind = next((suffix for suffix in reversed(path.suffixes) if suffix != ".gz"), "")
     if kind not in KINDS:
         raise UsageError(f"cannot read rows from {kind or 'a file without a suffix'}", where=str(path),
-                         remedy="use .csv, .tsv, .jsonl, .txt or .parquet")  # fmt: skip
+                         remedy="use .csv, .tsv, .jsonl, .txt, .parquet, .conll or SQuAD's .json")  # fmt: skip
     return rows(_content(path), kind, str(path))
 
 

@@ -1,4 +1,4 @@
-"""The rows that a file holds: CSV, TSV, JSON lines, Parquet, or a text a line; every one of them, in order.
+"""The rows that a file holds: CSV, TSV, JSON lines, Parquet, a text a line, CoNLL, SQuAD; every one, in order.
 
 A row that cannot be read keeps its place and says why; it is never guessed at and never shifted into other columns.
 Cells are text as it was written: ``NA``, ``null`` and ``1.50`` stay what they are.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import DamagedFile
+from . import annotated
 
 MAX_CELL = 2**27  # characters; the csv module's own limit would refuse long documents
 TEXT = "text"
@@ -238,12 +239,27 @@ def _parquet(raw: bytes, where: str) -> Rows:
     return Rows(columns, found)
 
 
+def _conll(text: str, where: str) -> Rows:
+    return _annotated(*annotated.conll(text, where))
+
+
+def _squad(text: str, where: str) -> Rows:
+    return _annotated(*annotated.squad(text, where))
+
+
+def _annotated(columns: tuple[str, ...], found: list[annotated.Entry]) -> Rows:
+    return Rows(columns, [Row(line=one.line, cells=one.cells) if not one.reason
+                          else BadRow(line=one.line, reason=one.reason) for one in found])  # fmt: skip
+
+
 _TEXTUAL: dict[str, Callable[[str, str], Rows]] = {
     ".csv": _comma,
     ".tsv": _tab,
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".txt": _lines,
+    ".conll": _conll,
+    ".json": _squad,
 }
 KINDS = (*_TEXTUAL, ".parquet")
 """Kinds of file that have rows, by the endings of their names."""
