@@ -24,16 +24,16 @@ FOUND = Path(__file__).with_name("runs.json")
 PAGE = Path(__file__).parents[1] / "PLANS.md"
 #: What is asked beside ``variorum pretrain SPEC austen``: kinds of models, objectives, sizes, batches, lengths.
 RUNS = {
-    "masked": "bert --scale nano --budget 30s",
-    "causal": "gpt2 --scale nano --budget 30s",
-    "spans": "t5 --scale nano --budget 30s",
-    "replaced": "electra --scale nano --budget 30s",
-    "small": "llama --scale small --budget 40s",
-    "small-masked": "roberta --scale small --budget 40s --vocab 4000",
-    "accumulated": "gpt2 --scale nano --budget 150steps --batch 64 --micro-batch 16",
-    "recomputed": "gpt2 --scale small --budget 40s --recompute",
-    "long": "modernbert --scale nano --budget 300ktokens --length 512 --batch 8",
-    "gaps": "bart --scale nano --budget 120steps --vocab 2000 --length 64",
+    "masked": "bert --scale nano --budget 20s",
+    "causal": "gpt2 --scale nano --budget 20s",
+    "spans": "t5 --scale nano --budget 20s",
+    "replaced": "electra --scale nano --budget 25s",
+    "small": "llama --scale small --budget 25s",
+    "small-masked": "roberta --scale small --budget 25s --vocab 4000",
+    "accumulated": "gpt2 --scale nano --budget 40steps --batch 64 --micro-batch 16",
+    "recomputed": "gpt2 --scale small --budget 25s --recompute",
+    "long": "modernbert --scale nano --budget 200ktokens --length 512 --batch 4",
+    "infilled": "bart --scale nano --budget 200steps --vocab 2000 --length 64",
 }
 #: What is wanted: of ten bands so many hold the outcome, none is wider, and memory is as near.
 HELD, WIDEST, NEAR = 7, 1.6, 0.15
