@@ -217,6 +217,43 @@ def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
     return found
 
 
+def bakeoff(
+    data: str = "snippets", *, models: Annotated[tuple[str, ...], Option(many=True)], text: str = "text",
+    label: str = "label", document: str | None = None, out: Path = Path("study-bakeoff"), seeds: int = 5,
+    epochs: int = 3, learning_rate: float = 5e-5, max_length: int = 128, workers: int | None = None,
+    time_limit: float | None = None, dry_run: bool = False,
+) -> int:  # fmt: skip
+    """Fine-tune models on labelled rows and judge them beside TF-IDF: which is worth its price here?
+
+    Args:
+        data: A table (.csv, .tsv, .jsonl, .parquet), or snippets: the shipped ones, by domain.
+        models: Directories, names in the cache, GGUF files; nano for a BERT made from nothing, nano:NAME for another.
+        text: The column of the texts.
+        label: The column of the labels.
+        document: The column that says which rows belong together; they are held out together.
+        out: Folder for cells, result.json and report.html.
+        seeds: Of every model; a verdict needs 3.
+        epochs: Times that every row is read.
+        learning_rate: At its peak.
+        max_length: Tokens of a text that are read.
+        workers: Cells side by side, one thread each; one per core unless given.
+        time_limit: Refuse a plan that may take more than so many minutes.
+        dry_run: Measure and print the plan, compute nothing.
+    """
+    from variorum.study import labelled
+    from variorum.study.session import Limits
+
+    rows = labelled.shipped() if data == labelled.SHIPPED else labelled.table(
+        data, text=text, label=label, document=document
+    )  # fmt: skip
+    wanted = labelled.Wanted(
+        models=models, seeds=seeds, epochs=epochs, learning_rate=learning_rate, max_length=max_length
+    )
+    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
+    declared = labelled.declare(wanted, rows, out, limits=limits, keep=not dry_run)
+    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
+
+
 def list_() -> None:
     """The ready studies: each a published claim at a size that a laptop trains, with the published figure."""
     from variorum.study.library import ready
@@ -258,6 +295,6 @@ def honesty(*, studies: int = 2000, seed: int = 0) -> int:
 
 
 VERBS: dict[str, Callable[..., object]] = {
-    "run": run, "extend": extend, "list": list_, "quickstart": quickstart, "honesty": honesty,
+    "run": run, "bakeoff": bakeoff, "extend": extend, "list": list_, "quickstart": quickstart, "honesty": honesty,
 }  # fmt: skip
 command = Verbs("Compare variants fairly, and report what each change buys.", VERBS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from variorum.training.rundir import Plan
     from variorum.training.session import Session
 
+TIMED = 40
+"""Texts that are answered one by one, for the time that takes."""
 BASELINE_PROBE = 500
 """Rows that time the baseline; its cost grows with the rows."""
 
@@ -122,6 +124,53 @@ def label_cell(
         losses=losses,
         facts=_facts(model, begun, run),
     )
+
+
+def classifier_cell(
+    *, report: Report, model: str, state: str, train: Sequence[str], labels: Sequence[int], test: Sequence[str],
+    seed: int, how: Mapping[str, Any], steps: int | None = None,
+) -> CellResult:  # fmt: skip
+    """Fine-tune a model as a classifier and predict every test row; what one answer takes is among the facts.
+
+    Args:
+        state: of the model's files, which only decides what the cell is.
+        how: fields of :class:`~variorum.tasks.classify.Classifier`.
+        steps: a timed start of so many steps.
+    """
+    from variorum.tasks.classify import Classifier
+
+    del state
+    begun = time.perf_counter()
+    if steps is not None:
+        some = range(min(len(train), 32 * steps))
+        train, labels, test = [train[i] for i in some], [labels[i] for i in some], test[:32]
+        how = {**how, "epochs": 1}
+    fitted = Classifier(model=model, validation=0.0, random_state=seed, **how).fit(list(train), list(labels))
+    taken = fitted.how.steps(len(train))
+    report(taken)
+    pace = fitted.history_.seconds / taken
+    predicted = fitted.predict(list(test))
+    facts = {
+        **_machine(), "parameters": sum(p.numel() for p in fitted.model_.parameters()),
+        "seconds": time.perf_counter() - begun, "train_seconds": fitted.history_.seconds,
+        "step_seconds": [round(pace, 4)] * taken, **_answering(fitted, test[:TIMED]),
+    }  # fmt: skip
+    losses = tuple(epoch.loss for epoch in fitted.history_.epochs)
+    return CellResult(items=tuple(float(one) for one in predicted), curve=(), losses=losses, facts=facts)
+
+
+def _answering(fitted: Any, texts: Sequence[str]) -> dict[str, float]:
+    """Median and 95th percentile of the seconds that one text takes."""
+    times = []
+    for text in texts:
+        begun = time.perf_counter()
+        fitted.predict([text])
+        times.append(time.perf_counter() - begun)
+    times.sort()
+    return {
+        "answer_seconds": times[len(times) // 2],
+        "answer_seconds_95": times[min(len(times) - 1, 95 * len(times) // 100)],
+    }
 
 
 def baseline_cell(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variorum.errors import OverBudget
+from variorum.study import words
 from variorum.study.cells import Cell
 from variorum.study.design import Study
 from variorum.study.progress import clock
@@ -143,8 +144,7 @@ def render(plan: Plan) -> str:
         lines += [study.title, f"  {study.question}", f"  budget   {study.budget}", f"  items    {study.items}"]
         better = "lower" if study.metric.lower_is_better else "higher"
         lines.append(f"  measure  {study.metric.name} ({study.metric.unit}), {better} is better")
-        looks = " or ".join(map(str, study.looks))
-        lines.append(f"  seeds    {', '.join(map(str, study.seeds))}; read once, at {looks} seeds")
+        lines.append(f"  seeds    {', '.join(map(str, study.seeds))}; read at {words.either(study.looks)} seeds")
         lines.append(f"  level    {level(study)}")
         lines += [f"  claim    {claim.name}" for claim in study.claims]
         lines += [f"  equal    {line}" for line in study.equal]

@@ -79,7 +79,7 @@ def _study(outcome: Outcome, finding: Finding) -> dict[str, Any]:
         "errors": _errors(outcome, finding),
         "budget": study.budget,
         "scored": study.items,
-        "seeds": ", ".join(map(str, study.seeds)) + f"; read once, at {study.looks[0]} seeds",
+        "seeds": ", ".join(map(str, study.seeds)) + f"; read at {words.either(study.looks)} seeds",
         "equal": study.equal,
         "unequal": study.unequal,
         "missing": ", ".join(outcome.missing),
@@ -179,6 +179,8 @@ def _series(outcome: Outcome, arm: Arm, against: str | None = None) -> charts.Se
             values = [sign * (outcome.results[against, s].curve[i][1] - v) for s, v in zip(seeds, values, strict=True)]
         values = [v * metric.scale for v in values]
         points.append((float(step), sum(values) / len(values), min(values), max(values)))
+    if not points:
+        return None
     return charts.Series(name=arm.title, tone=_tones(outcome.study)[arm.name], points=tuple(points))
 
 

@@ -68,6 +68,11 @@ def listing(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def either(counts: Sequence[int]) -> str:
+    """``5``, ``5 or 8``, ``5, 8 or 12``."""
+    return " or ".join((", ".join(map(str, counts[:-1])), str(counts[-1]))) if len(counts) > 1 else str(counts[0])
+
+
 def opening(outcomes: Sequence[Outcome]) -> str:
     """The first sentence of the report: 'at this budget', then what is decided and how much is not."""
     found = [(outcome.study, judgement) for outcome in outcomes for judgement in outcome.judgements]
