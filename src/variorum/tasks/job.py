@@ -86,8 +86,8 @@ def train(asked: Asked, out: Path, *, say: Say) -> list[dict[str, Any]]:
     kind = task(asked.kind)
     names = named(kind, asked.names)
     columns = [*names.values(), *([asked.weight] if asked.weight else [])]
-    found = table.read(asked.data, columns, filled=_filled(kind, columns, names))
-    rows = labelled(kind, found, names, say, weight=asked.weight)
+    read = table.read(asked.data, columns, filled=_filled(kind, columns, names))
+    rows = labelled(kind, read, names, say, weight=asked.weight)
     learned, test = _apart(kind, rows, asked, names, say)
     if asked.add is not None:
         learned = _with_answered(kind, learned, asked.add, names, say)
@@ -278,7 +278,7 @@ def _figures(
     if interval is not None:
         row |= {"low": interval.low, "high": interval.high}
     if len(trained) > 1:
-        seeds = over_seeds([one[name] for one in evaluated])
+        seeds = over_seeds([np.nan if one[name] is None else one[name] for one in evaluated])
         row |= {"seeds": len(trained), "seed_mean": seeds.value, "seed_low": seeds.low, "seed_high": seeds.high}
     return [row, *_beside(name, trained, learned, test, say)]
 
