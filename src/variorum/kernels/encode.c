@@ -297,7 +297,7 @@ void attend_texts(const attention *a) {
 
 /* ---- a whole block ---- */
 
-enum { ROWS = LANES == 16 ? 12 : 6, PANEL = 2 * LANES }; /* rows and columns whose sums registers hold */
+enum { ROWS = LANES == 16 ? 12 : 6, PANEL = 2 * LANES, AHEAD = 8 }; /* rows and columns whose sums registers hold */
 
 /* x · Wᵀ + bias. Columns of Wᵀ stand in panels of PANEL, [in, PANEL] each, the last one filled up with zeros. */
 typedef struct {
@@ -342,6 +342,8 @@ INLINE void strip(
     }
     for (int64_t d = 0; d < w->in; d++) {
         const vec one = load(panel + d * PANEL), other = load(panel + d * PANEL + LANES);
+        __builtin_prefetch(panel + (d + AHEAD) * PANEL); /* threads begin anew at each panel: nothing foresees it */
+        __builtin_prefetch(panel + (d + AHEAD) * PANEL + LANES);
         for (int i = 0; i < height; i++) {
             const vec factor = all(x[i * w->in + d]);
             sums[i][0] += factor * one;

@@ -18,7 +18,7 @@ from variorum.kernels.compiled import library
 from variorum.kernels.encode import ACTIVATIONS, Heads, Norm, Placement, Texts, activate, attend, join, structure
 from variorum.kernels.products import address
 
-FEW = 96
+FEW = 128
 PLACES = tuple(f"{part}_{place}" for part in ("attends", "feeds") for place in ("before", "after", "join"))
 """Where norms may stand: before what a sublayer reads, after what it gives, and on the sum."""
 
