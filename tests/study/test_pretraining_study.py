@@ -101,6 +101,19 @@ def test_the_command_trains_judges_and_repeats_itself(tmp_path: Path):
     assert later["claims"][0]["seeds"] == 4 and later["claims"][0]["verdict"] == "exploratory"  # 3 were declared
 
 
+@pytest.mark.mechanism("Z1")
+def test_arms_of_other_objectives_are_compared_by_what_they_learn_afterwards(tmp_path: Path):
+    table = tmp_path / "rows.csv"
+    table.write_text(
+        "text,label\n" + "".join(f"it is {'good' if i % 2 else 'bad'} {i},{i % 2}\n" for i in range(400)), "utf-8"
+    )
+    words = ("study", "run", "--arms", "pairs: bert", "single: bert+objective.pair=none", "--probe", str(table), *FLAGS)
+    variorum(*words, "--out", str(tmp_path / "out"), timeout=600)
+    [study] = json.loads((tmp_path / "out" / "result.json").read_text("utf-8"))["studies"]
+    assert study["metric"]["name"] == "macro-F1" and not study["missing"]
+    assert all(arm["mean"] > 0.9 for arm in study["arms"])
+
+
 def test_mistakes_are_one_line(tmp_path: Path):
     assert "no ready study" in refused("study", "run", "z99", code=3)
     assert "no such study file" in refused("study", "run", str(tmp_path / "none.toml"), code=3)

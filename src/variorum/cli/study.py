@@ -126,6 +126,8 @@ class Given:
             else the seeds alone.
         claim: "A beats B", or "A beats B by 0.02", arms by their short names.
         recipes: The first arm's recipe for all, or each its own.
+        probe: Judge by labelled rows that each arm learns after its pretraining: a table with the columns text and
+            label, or snippets, the shipped ones. Arms of any objectives can be compared so.
         batch: Rows of a step.
         length: Tokens of a row.
         rate: The peak learning rate.
@@ -139,6 +141,7 @@ class Given:
     looks: Annotated[tuple[int, ...], Option(many=True)] = ()
     claim: Annotated[tuple[str, ...], Option(many=True)] = ()
     recipes: Literal["shared", "own"] | None = None
+    probe: str | None = None
     batch: int | None = None
     length: int | None = None
     rate: float | None = None

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from variorum.errors import AccessError, DamagedFile, NotFound, UsageError, nearest
 from variorum.spec.small import scale_named
 from variorum.study import arms as making
+from variorum.study import labelled
 from variorum.study.budgets import budget_of, matched
 from variorum.study.design import Arm
 from variorum.study.files import write_whole
@@ -42,6 +43,8 @@ class Asked:
         grid: path to values, over the one model of ``arms``.
         scale: sizes of every arm; "" leaves them as published.
         match: "width" or "depth" gives every arm the first one's parameters.
+        probe: judge arms by labelled rows that each learns after its pretraining: a table with the columns text and
+            label, or ``snippets``, the shipped ones by domain; arms of any objectives can be compared so.
         training: fields of :class:`~variorum.training.wishes.Wishes`.
     """
 
@@ -63,6 +66,7 @@ class Asked:
     looks: tuple[int, ...] = ()
     claims: tuple[str, ...] = ()
     recipes: Literal["shared", "own"] = "shared"
+    probe: str = ""
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def wanted(self) -> Wanted:
@@ -86,17 +90,20 @@ class Asked:
             sources=tuple(Source(place=place) for place in self.data), like=self._first(), validation=self.validation,
             tokenizer=self.tokenizer, vocab=self.vocab,
         )  # fmt: skip
+        title = self.title or (shown if len(made) < 4 else f"From {shown} on")
         return Wanted(
-            title=self.title or (shown if len(made) < 4 else f"From {shown} on"), question=question, arms=made,
-            texts=texts, budget=budget_of(self.budget), seeds=self.seeds, looks=self.looks, claims=self.claims,
-            against="before" if self.walk else "first", recipes=self.recipes, wishes=Wishes(**self.training), left=left,
+            title=title, question=question, arms=made, texts=texts, budget=budget_of(self.budget), seeds=self.seeds,
+            looks=self.looks, claims=self.claims, against="before" if self.walk else "first", recipes=self.recipes,
+            wishes=Wishes(**self.training), left=left,
+            probe=labelled.rows(self.probe, train=3000, test=1500) if self.probe else None,
         )  # fmt: skip
 
     def _arms(self) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
         ways = {"--arms": bool(self.arms), "--walk": bool(self.walk), "--ablate": bool(self.ablate)}
         if sum(ways.values()) != 1:
             raise UsageError("arms are named in one way", where="study", remedy=f"give one of {', '.join(ways)}")
-        fit = making.fitting(scale_named(self.scale) if self.scale else None, LANGUAGE)
+        heads = (*LANGUAGE, "sequence_classification") if self.probe else LANGUAGE
+        fit = making.fitting(scale_named(self.scale) if self.scale else None, heads)
         if self.walk:
             start, end = _ends(self.walk, "--walk")
             walked = making.walk(start, end, fit)

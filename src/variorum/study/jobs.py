@@ -126,6 +126,40 @@ def label_cell(
     )
 
 
+def probed_cell(
+    *, report: Report, plan: Plan, folder: Path, rows: Mapping[str, Any], how: Mapping[str, Any],
+    steps: int | None = None,
+) -> CellResult:  # fmt: skip
+    """Pretrain as ``plan`` says, then fine-tune the model on labelled rows and predict every test row.
+
+    Args:
+        rows: ``train`` and ``test`` texts, and the ``labels`` of the former.
+        how: fields of :class:`~variorum.tasks.classify.Classifier`.
+        steps: a timed start of so many steps of both.
+    """
+    import tempfile
+
+    from variorum.checkpoint import save
+    from variorum.tasks.classify import Classifier
+    from variorum.training.run import deterministic
+    from variorum.training.session import assemble
+
+    begun = time.perf_counter()
+    session = assemble(plan, folder)
+    run = _Run(report, (), lambda: 0.0)
+    with deterministic():
+        losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
+    train, labels, test = rows["train"], rows["labels"], rows["test"]
+    if steps is not None:
+        train, labels, test = train[: 32 * steps], labels[: 32 * steps], test[:32]
+    with tempfile.TemporaryDirectory(prefix="variorum-probe-") as place:
+        save(session.model, f"{place}/model")
+        fitted = Classifier(model=f"{place}/model", validation=0.0, random_state=plan.seed, **how)
+        predicted = fitted.fit(list(train), list(labels)).predict(list(test))
+    items = tuple(float(one) for one in predicted)
+    return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run))
+
+
 def classifier_cell(
     *, report: Report, model: str, state: str, train: Sequence[str], labels: Sequence[int], test: Sequence[str],
     seed: int, how: Mapping[str, Any], steps: int | None = None,

@@ -42,6 +42,11 @@ class Rows:
     groups: tuple[int, ...]
     dropped: int = 0
 
+    @property
+    def truth(self) -> Truth:
+        """What the rows held out are judged by."""
+        return Truth(labels=self.test_labels, groups=self.groups, classes=self.classes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
@@ -107,6 +112,11 @@ def table(path: str, *, text: str, label: str, document: str | None = None) -> R
     )  # fmt: skip
 
 
+def rows(data: str, *, train: int | None = None, test: int | None = None) -> Rows:
+    """The shipped snippets, so many of them, or a table with the columns text and label."""
+    return shipped(train=train, test=test) if data == SHIPPED else table(data, text="text", label="label")
+
+
 def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep: bool = True) -> Declared:
     """Fix arms, rows, claims and cells: each model beats TF-IDF, and the first model each other one.
 
@@ -139,9 +149,8 @@ def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep
     )  # fmt: skip
     lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds."
     page = Page(title=study.title, lead=lead, colophon=f"Rows: {rows.where}.")
-    truth = Truth(labels=rows.test_labels, groups=rows.groups, classes=rows.classes)
     return Declared(
-        out=out, studies=(study,), cells=cells, page=page, steps=wanted.epochs, truths={NAME: truth},
+        out=out, studies=(study,), cells=cells, page=page, steps=wanted.epochs, truths={NAME: rows.truth},
         texts={NAME: rows.test}, limits=limits,
     )  # fmt: skip
 

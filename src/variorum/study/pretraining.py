@@ -18,9 +18,11 @@ from variorum.errors import UsageError, nearest
 from variorum.spec import rules
 from variorum.spec.model import Model
 from variorum.spec.size import size
+from variorum.study import labelled
 from variorum.study.budgets import Budget
 from variorum.study.cells import Cell, fingerprint
 from variorum.study.design import Arm, Metric, Study
+from variorum.study.labelled import Rows
 from variorum.study.plan import FEWEST_STEPS
 from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
 from variorum.study.statistics import DEFAULT_LOOKS, MIN_SEEDS, Claim
@@ -30,7 +32,9 @@ from variorum.training.wishes import Wishes
 BITS = Metric(name="held-out loss", unit="bits per byte", lower_is_better=True, by_item=True)
 LOSS = Metric(name="held-out loss", unit="nats per target", lower_is_better=True, by_item=True)
 CURVE_POINTS = FEWEST_STEPS
-JOB = "variorum.study.jobs:pretrain_cell"
+JOB, PROBED = "variorum.study.jobs:pretrain_cell", "variorum.study.jobs:probed_cell"
+PROBE = {"epochs": 2, "learning_rate": 5e-4, "max_length": 64}
+"""How a pretrained arm learns the labelled rows that it is judged on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,7 @@ class Wanted:
         against: the arm before it, or the first one.
         recipes: "shared" trains every arm by the first one's recipe, "own" each by its own.
         left: what a walk left out, to be told.
+        probe: labelled rows that every arm learns after its pretraining and is judged on, in place of its loss.
     """
 
     title: str
@@ -72,6 +77,7 @@ class Wanted:
     recipes: Literal["shared", "own"] = "shared"
     wishes: Wishes = Wishes()  # noqa: RUF009 - frozen
     left: tuple[str, ...] = ()
+    probe: Rows | None = None
 
 
 NAME = "pretraining"
@@ -93,7 +99,7 @@ def declare(
     if wanted.seeds < 2:
         raise UsageError("an interval needs at least 2 seeds, a verdict 3", where="--seeds")
     texts = wanted.texts
-    metric = _metric(_trained(wanted, vocab=texts.vocab, pad_id=0))  # refused before a text is read
+    metric = _metric(wanted, _trained(wanted, vocab=texts.vocab, pad_id=0))  # refused before a text is read
     asked = Asked(
         model=texts.like, set=(), scale="", sources=texts.sources, validation=texts.validation,
         tokenizer=texts.tokenizer, vocab=texts.vocab, budget="", wishes=wanted.wishes,
@@ -109,7 +115,7 @@ def declare(
 
     def made(looks: tuple[int, ...]) -> tuple[Study, tuple[Cell, ...]]:
         study = _study(wanted, trained, metric, claims, seeds, looks, facts)
-        return study, tuple(_cell(one, seed, folder, data, metric) for seed in seeds for one in trained)
+        return study, tuple(_cell(wanted, one, seed, folder, data, metric) for seed in seeds for one in trained)
 
     usual = DEFAULT_LOOKS if wanted.seeds in DEFAULT_LOOKS[:1] else (max(MIN_SEEDS, wanted.seeds),)
     looks = wanted.looks or usual
@@ -118,10 +124,11 @@ def declare(
     if before != looks:
         study, cells = made(before)
     lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds. More training may change any of it."
-    page = Page(title=wanted.title, lead=lead, colophon=_sources(texts))
+    page, probe = Page(title=wanted.title, lead=lead, colophon=_sources(texts)), wanted.probe
     return Declared(
-        out=out, studies=(study,), cells=cells, page=page, steps=max(one.steps for one in trained), limits=limits
-    )
+        out=out, studies=(study,), cells=cells, page=page, steps=max(one.steps for one in trained), limits=limits,
+        truths={} if probe is None else {NAME: probe.truth}, texts={} if probe is None else {NAME: probe.test},
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,9 @@ def _trained(wanted: Wanted, *, vocab: int, pad_id: int | None) -> list[_Trained
         spec = _spec(arm)
         recipe = spec if wanted.recipes == "own" or not found else _spec(found[0].arm)
         settled = settle(recipe, wanted.wishes)
+        if recipe is not spec:  # how rows are cut belongs to the objective
+            own = settle(spec, wanted.wishes)
+            settled = dataclasses.replace(settled, format=own.format, why=settled.why | {"format": own.why["format"]})
         spec = worded(spec, vocab=vocab, pad_id=pad_id, length=settled.length)
         spec = spec.set({"tokenizer": _spec(wanted.arms[0]).tokenizer})
         rules.require(spec, rules.BUILD)
@@ -164,8 +174,10 @@ def _heads(spec: Model) -> tuple[str, ...]:
     return tuple(spec.architecture.heads)
 
 
-def _metric(trained: Sequence[_Trained]) -> Metric:
-    """Bits per byte where every arm gives text a probability, else the loss, where it is one question."""
+def _metric(wanted: Wanted, trained: Sequence[_Trained]) -> Metric:
+    """Macro-F1 of a probe; else bits per byte where every arm gives text a probability; else the loss."""
+    if wanted.probe is not None:
+        return labelled.METRIC
     specs = [_spec(one.arm) for one in trained]
     measure: Literal["bits_per_byte", "loss"] = "loss"
     if all(spec.objective.kind == "causal_lm" for spec in specs):
@@ -223,14 +235,16 @@ def _study(
         name=NAME, title=wanted.title, question=wanted.question, arms=tuple(one.arm for one in trained), claims=claims,
         metric=metric, seeds=seeds, looks=looks,
         budget=f"{wanted.budget}: {' to '.join(f'{n:,}' for n in (steps[0], steps[-1])[: len(steps)])} steps × {rows}",
-        items=f"{facts['validation']['documents']:,} held-out documents, read in batches of their own",
+        items=f"{facts['validation']['documents']:,} held-out documents, read in batches of their own"
+        if wanted.probe is None else f"{len(wanted.probe.test):,} held-out rows of {wanted.probe.where}, after "
+        f"{PROBE['epochs']} epochs of fine-tuning on {len(wanted.probe.train):,}",
         equal=(f"texts and their order, the vocabulary, held-out questions, {shared}, and the draw behind the initial "
                "value of every parameter that two arms share",),
         unequal=tuple(unequal),
     )  # fmt: skip
 
 
-def _cell(one: _Trained, seed: int, folder: Path, data: str, metric: Metric) -> Cell:
+def _cell(wanted: Wanted, one: _Trained, seed: int, folder: Path, data: str, metric: Metric) -> Cell:
     from variorum.training.rundir import Plan, machine
 
     spec = _spec(one.arm)
@@ -239,8 +253,14 @@ def _cell(one: _Trained, seed: int, folder: Path, data: str, metric: Metric) -> 
         precision=one.wishes.precision, recompute=one.wishes.recompute, machine=machine(1),
     )  # fmt: skip
     looks = tuple(sorted({round(one.steps * i / CURVE_POINTS) for i in range(1, CURVE_POINTS)} - {0, one.steps}))
-    work = {"plan": plan, "folder": folder, "looks": looks, "unit": metric.unit}
-    return Cell(study=NAME, arm=one.arm.name, seed=seed, call=JOB, work=work, data=data, steps=one.steps, threads=1)
+    work: dict[str, Any] = {"plan": plan, "folder": folder}
+    if wanted.probe is None:
+        work |= {"looks": looks, "unit": metric.unit}
+    else:
+        probe = wanted.probe
+        work |= {"rows": {"train": probe.train, "labels": probe.train_labels, "test": probe.test}, "how": PROBE}
+    call = JOB if wanted.probe is None else PROBED
+    return Cell(study=NAME, arm=one.arm.name, seed=seed, call=call, work=work, data=data, steps=one.steps, threads=1)
 
 
 def _sources(texts: Texts) -> str:

@@ -78,6 +78,8 @@ def opening(outcomes: Sequence[Outcome]) -> str:
     found = [(outcome.study, judgement) for outcome in outcomes for judgement in outcome.judgements]
     decided = [effect(study, judgement) for study, judgement in found if judgement.verdict in DECIDED]
     open_ = len(found) - len(decided)
+    if not found:
+        return "At this budget no claim was judged."
     if not decided:
         return f"At this budget none of the {number(len(found))} claims is decided."
     count = f"{number(len(decided))} of {number(len(found))} claims {'is' if len(decided) == 1 else 'are'} decided"

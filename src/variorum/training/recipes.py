@@ -97,7 +97,9 @@ def settle(model: Model, wishes: Wishes = NO_WISHES, *, published_width: int | N
     substitute = "adamw" if recipe.optimiser == "lamb" else recipe.optimiser
     choose("kind", wishes.optimiser, substitute, "adamw", recipe.optimiser)
     choose("weight_decay", wishes.weight_decay, recipe.weight_decay, 0.01)
-    choose("format", wishes.sequence_format, recipe.format, _usual_format(model))
+    # Rows of two texts belong to an objective that compares them, whatever the recipe was published with.
+    fits = (recipe.format or "").endswith("_pair") == (model.objective.pair is not None)
+    choose("format", wishes.sequence_format, recipe.format if fits else None, _usual_format(model))
     choose("clip", wishes.clip, recipe.clip, 1.0, "none" if recipe.clip == 0 else None)
     choose("floor", None, recipe.floor, 0.0)
     choose("betas", None, recipe.betas, (0.9, 0.999))
