@@ -27,7 +27,7 @@ from variorum.tasks.metrics.classes import confusion  # noqa: E402
 RARE, USUAL, ONE_IN = "spam", "ham", 20
 PARTS = {"learn": 0.6, "test": 0.2, "later": 0.2}
 ASKED = 60
-"""Rows that a language model labels, and rows that people have labelled for it."""
+"""Rows that a language model labels, and rows that people have labelled for it; a quarter of them rare, if there are."""
 TOKENS = 128
 Row = dict[str, str]
 
@@ -101,8 +101,8 @@ def recipe(folder: Path, count: int | None, model: str, decoder: str) -> None:
         table.write(files[name], [{"text": row["text"], "label": row["label"]} for row in rows])
     learn, test, later = (str(files[name]) for name in PARTS)
     gold, pool = folder / "gold.csv", folder / "unlabelled.csv"
-    asked = random.Random(1).sample(parts["learn"], min(2 * ASKED, len(parts["learn"])))
-    shown = [*[row for row in asked if row["label"] == RARE], *[row for row in asked if row["label"] == USUAL]]
+    kinds = [[row for row in parts["learn"] if row["label"] == name] for name in (RARE, USUAL)]
+    shown = [*kinds[0][: ASKED // 2], *kinds[1][: ASKED * 3 // 2]]
     table.write(gold, [{"text": row["text"], "label": row["label"]} for row in shown[::2]])
     table.write(pool, [{"text": row["text"]} for row in shown[1::2]])
     trained, best = str(folder / "plain"), str(folder / "model")
