@@ -27,7 +27,7 @@ from variorum.tasks.metrics.classes import confusion  # noqa: E402
 RARE, USUAL, ONE_IN = "spam", "ham", 20
 PARTS = {"learn": 0.6, "test": 0.2, "later": 0.2}
 ASKED = 60
-"""Rows that a language model labels, and rows that people have labelled for it; a quarter of them rare, if there are."""
+"""Rows that a language model labels, and rows that people have labelled for it; a quarter of them rare."""
 TOKENS = 128
 Row = dict[str, str]
 
