@@ -23,7 +23,8 @@ LAYOUTS = {
 
 def block(places, keeps_normed, *, gated, centred=True, window=None):
     def norm():
-        return Norm(torch.rand(WIDTH), torch.rand(WIDTH) if centred else None, 1e-5, centred, unit=0.0 if centred else 1.0)
+        shift, unit = (torch.rand(WIDTH), 0.0) if centred else (None, 1.0)
+        return Norm(torch.rand(WIDTH), shift, 1e-5, centred, unit=unit)
 
     def product(width, *outs):
         return Product([nn.Linear(width, out, bias=i != 1) for i, out in enumerate(outs)])

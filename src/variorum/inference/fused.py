@@ -110,7 +110,8 @@ class FusedBlock(Block):
             return self.plain(x, new, where, trace, **given)
         stream = x[0]
         if self.whole is not None and len(stream) <= encode_block.FEW:
-            found = _placement(self.attention, where)
+            attention: Any = self.attention
+            found = _placement(attention, where)
             if found is not None:
                 return self.whole.run(stream.contiguous(), _texts(stream, where), found)[None]
         for sublayer, around, last in (
@@ -198,14 +199,16 @@ def _texts(stream: Tensor, where: Where) -> kernels.Texts:
 
 
 def _heads(block: Block) -> kernels.Heads:
-    spec, window = block.attention.spec, block.mask.window
+    attention: Any = block.attention
+    spec, window = attention.spec, block.mask.window
     # A bidirectional window shows as many keys on either side.
     return kernels.Heads(spec.heads, spec.kv_heads, spec.score_scale, window // 2 if window else None)
 
 
 def _whole(block: Block) -> encode_block.Block | None:
     """``block`` in one call; ``None`` where one of its parts has no such form."""
-    attention, feeds = block.attention, block.feedforward
+    attention: Any = block.attention
+    feeds = block.feedforward
     if not _is_plain(block) or not isinstance(feeds, MLP | GatedMLP) or feeds.activation not in KINDS:
         return None
     sides = (("attends", block.attention_norms), ("feeds", block.feedforward_norms))

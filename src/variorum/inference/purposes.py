@@ -90,7 +90,7 @@ def _written(
     if model.spec.architecture.encoder is None:
         raise UsageError(f"{model.spec.name} continues texts", remedy="give an encoder-decoder, such as t5 or bart")
     given = {name: value for name, value in choice.items() if value is not None}
-    found = write(model, [purpose.prefix + text for text in texts], language=language, **purpose.settings | given)
+    found = write(model, [purpose.prefix + text for text in texts], language=language, **{**purpose.settings, **given})
     return [dataclasses.replace(one, prompt=text) for one, text in zip(found, texts, strict=True)]
 
 

@@ -127,7 +127,8 @@ class Listener:
             plain = Listener(self.model, self.features[again], self.most, self.task)
             for row, ids in zip(again, plain.written(language, timestamps=False), strict=True):
                 rows[row] = min(ids, rows[row], key=self._repetition)
-        unheard = [chance > SILENT and self._doubtful(*pair) for chance, *pair in zip(nobody, rows, lines, strict=True)]
+        heard = zip(nobody, rows, lines, strict=True)
+        unheard = [chance > SILENT and self._doubtful(ids, line) for chance, ids, line in heard]
         return [[] if nothing else ids for nothing, ids in zip(unheard, rows, strict=True)]
 
     def _begun(self) -> Writer:
