@@ -91,13 +91,13 @@ def report(truth: Sentences, predicted: Sentences, scheme: Scheme, mode: Mode = 
     scores = [_score(*map(int, one)) for one in counts.sum(0)]
     micro = _score(*map(int, counts.sum((0, 1))))
     share = 1 / max(1, len(scores))
-    mean = [sum(score[i] for score in scores) * share for i in range(3)]
+    precision, recall, f1 = (sum(score[i] for score in scores) * share for i in range(3))
     return SpanReport(
         scheme=scheme.name,
         mode=mode,
         types=dict(zip(types, scores, strict=True)),
         micro=micro,
-        macro=Score(*mean, support=micro.support, predicted=micro.predicted),
+        macro=Score(precision, recall, f1, support=micro.support, predicted=micro.predicted),
         tags_right=tags_right(truth, predicted),
     )
 

@@ -68,7 +68,7 @@ def chrf(written: Sequence[str], references: References) -> float:
 def chrf_of(written: Sequence[str], references: Sequence[str]) -> Figure:
     """:func:`chrf` as a figure that can be resampled over items."""
     import numpy as np
-    from sacrebleu.metrics import CHRF
+    from sacrebleu.metrics.chrf import CHRF
 
     metric: Any = CHRF()
     # What sacrebleu itself keeps of each row for its own resampling.
