@@ -41,6 +41,7 @@ ROWS = {
     "number": (ANIMALS, [float(len(one)) for one in NAMES]),
     "pairs-number": ([(a, a[: i % 14]) for i, a in enumerate(ANIMALS)], [float(i % 14) for i in range(180)]),
     "embed": ([(a, a[::-1]) for a in ANIMALS], [1.0] * 180),
+    "embed-score": ([(a, a[::-1]) for a in ANIMALS], [1.0] * 180),
     "tag": (SENTENCES, TAGS),
     "answer": (QUESTIONS, ANSWERS),
     "seq2seq": (ANIMALS, ANIMALS),
