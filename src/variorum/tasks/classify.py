@@ -106,11 +106,13 @@ class Classifier(ClassifierMixin, Estimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities [N, labels], after calibration; of labels that may stand together each on its own."""
-        return self._targets.probabilities(self._scores(X), self.decision_.temperature)
+        logits = self._scores(X)
+        return self._targets.probabilities(logits, self.decision_.temperature)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The answers in the form of ``y``; thresholds are heeded, but it never abstains: see :meth:`answers`."""
-        return self._targets.labels(self._targets.chosen(self.predict_proba(X), self.decision_))
+        probabilities = self.predict_proba(X)
+        return self._targets.labels(self._targets.chosen(probabilities, self.decision_))
 
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """Label and confidence of each text; where it may abstain also whether it does, and then without a label."""
