@@ -35,7 +35,7 @@ def batch(labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
 def loss(student: Model, teacher: Model, told: Imitating, given: dict[str, torch.Tensor]) -> float:
     objective = Imitation(Labels(HEAD), teacher, told)
     found = objective.loss(student.eval(), objective.corrupt(given, torch.Generator()))
-    return float(found.total) / found.count
+    return float(found.total.detach()) / found.count
 
 
 @pytest.mark.mechanism("D1")

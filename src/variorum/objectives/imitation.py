@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from variorum.errors import UsageError
 from variorum.objectives.base import Corrupted, LossSum, Objective, Term, core, joined
@@ -110,7 +110,7 @@ class Imitation(Objective):
         told, related = self.settings, bool(self.settings.relations)
         heard = _Heard(model)
         with _projections(core(model), related) as mine, _projections(self.teacher, related) as his:
-            own = self.hard.loss(heard, example)
+            own = self.hard.loss(cast("torch.nn.Module", heard), example)
             with torch.no_grad():
                 taught = self.teacher(**heard.inputs)
         real = _real(heard.inputs)

@@ -74,7 +74,7 @@ def distil(teacher: Estimator, X: Any, y: Any, how: Distilling) -> Estimator:
     settings = {"adapt": "full", **how.parameters}
     pupil = Pupil(**{**clone(teacher).get_params(deep=False), **settings}).fit(X, y)
     made = kind(**pupil.get_params(deep=False))
-    vars(made).update(vars(pupil))
+    made.__dict__.update(vars(pupil))
     return made
 
 
@@ -90,6 +90,7 @@ def student_of(teacher: Model, wanted: str, *, seed: int = 0) -> Model:
     """
     from variorum import face
     from variorum.checkpoint.load import Fresh
+    from variorum.family.reference import architecture
     from variorum.objectives.distillation import start_from
     from variorum.spec.small import worded
 
@@ -105,7 +106,7 @@ def student_of(teacher: Model, wanted: str, *, seed: int = 0) -> Model:
         spec = dataclasses.replace(teacher.spec.set(paths), name=f"{teacher.spec.name}, {wanted} layers")
     else:
         words: Any = arch.source
-        spec = worded(face.architecture(wanted), vocab=arch.vocab, pad_id=words.pad_id, length=_rows(words))
+        spec = worded(architecture(wanted), vocab=arch.vocab, pad_id=words.pad_id, length=_rows(words))
         spec = spec.set({f"architecture.heads.{head}": arch.heads[head]})
     student = face.build(spec, head=head, seed=seed)
     start_from(student, teacher)

@@ -253,9 +253,9 @@ def _mistakes(
     texts: Sequence[str], truth: Ids, answers: Ids, probabilities: Floats, names: Sequence[str]
 ) -> list[Mistake]:
     return [
-        Mistake(row=int(i) + 1, text=texts[i], truth=names[truth[i]], answer=names[answers[i]],
+        Mistake(row=i + 1, text=texts[i], truth=names[truth[i]], answer=names[answers[i]],
                 confidence=float(probabilities[i, answers[i]]), of_truth=float(probabilities[i, truth[i]]))
-        for i in np.flatnonzero(truth != answers)
+        for i in np.flatnonzero(truth != answers).tolist()
     ]  # fmt: skip
 
 
