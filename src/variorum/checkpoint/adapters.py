@@ -123,7 +123,7 @@ def load_merged(directory: str | Path, adapter: str | Path, **options: Any) -> M
     """The model of ``directory`` with the adapters of another merged into its weights.
 
     Args:
-        options: of :func:`variorum.checkpoint.load`; the head is the one that the adapters were trained with, if absent.
+        options: of :func:`variorum.checkpoint.load`; the head is that of the adapters, if absent.
 
     Raises:
         DamagedFile: the adapters are of another model, or hold no head where the model has none.
