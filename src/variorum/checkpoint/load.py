@@ -307,12 +307,12 @@ def _account(reading: _Reading, used: set[str]) -> None:
     spare = []
     for name in left:
         drop = next((d for d in reading.dialect.drops if re.fullmatch(d.pattern, name)), None)
-        if _duplicate_of(reading.dialect, name, origin.prefix):
+        if name in others:  # first: an untied matrix may be named as others name a copied table
+            origin.unused[name] = others[name]
+        elif _duplicate_of(reading.dialect, name, origin.prefix):
             origin.duplicates[name] = _duplicate_of(reading.dialect, name, origin.prefix)
         elif name.removeprefix(origin.prefix) in reading.dialect.tables:
             origin.tables[name] = _table(reading, name, reading.dialect.tables[name.removeprefix(origin.prefix)])
-        elif name in others:
-            origin.unused[name] = others[name]
         elif reading.other_head and _in_place(reading, name):
             origin.unused[name] = "its head is for other labels"
         elif drop is not None and not _in_place(reading, name):
