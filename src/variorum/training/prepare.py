@@ -43,8 +43,8 @@ SLOWER, FASTER = 1.3, 0.85
 """Ends of the time band over the measured pace: a machine that does other things too."""
 ROOM = 1.08
 """Height of memory in a run over that of its first steps: rows of ever other lengths leave gaps in the heap."""
-LOOKS = 20
-"""Evaluations of a run, and snapshots, unless the user says otherwise."""
+LOOKS, ASIDE = 20, 0.2
+"""Evaluations of a run, and snapshots, unless the user says otherwise; and the share of its time that they may take."""
 SNAPSHOTS_FREE = 2.2
 """Free space wanted before the first step, in snapshots."""
 
@@ -170,8 +170,9 @@ def prepare(
         precision=asked.wishes.precision, recompute=asked.wishes.recompute, machine=machine(threads, world),
     )  # fmt: skip
     measured = measure(plan, folder, world)
-    steps = _steps(budget, settled, measured)
-    every = math.ceil(steps / LOOKS)
+    looks = _looks(budget, measured)
+    steps = _steps(budget, settled, measured, looks)
+    every = math.ceil(steps / looks)
     return dataclasses.replace(plan, steps=steps, every=every, saves=every), measured
 
 
@@ -248,12 +249,19 @@ def _read(session: Session, step: int) -> float:
     return float(found)
 
 
-def _steps(budget: Budget, settled: Settled, measured: Measured) -> int:
+def _looks(budget: Budget, measured: Measured) -> int:
+    """How often a run is evaluated and saved: less often where that would take much of its time."""
+    if budget.unit != "seconds":
+        return LOOKS
+    return min(LOOKS, max(1, int(ASIDE * budget.amount / (measured.score_seconds + measured.save_seconds))))
+
+
+def _steps(budget: Budget, settled: Settled, measured: Measured, looks: int) -> int:
     """The budget in steps; time leaves room for evaluations and snapshots."""
     shares = (settled.early, 1 - settled.early) if len(measured.step_seconds) == 2 else (1.0,)
     step = sum(share * one for share, one in zip(shares, measured.step_seconds, strict=True))
     tokens = sum(share * one for share, one in zip(shares, measured.step_tokens, strict=True))
-    beside = _beside(measured, LOOKS, LOOKS) if budget.unit == "seconds" else 0.0
+    beside = _beside(measured, looks, looks) if budget.unit == "seconds" else 0.0
     left = max(budget.amount - beside, budget.amount / 4)
     return Budget(left, budget.unit).steps(tokens, step)
 
