@@ -1,7 +1,8 @@
-"""``python -m benchmarks [NAME ...] [--quick]``: measure, print tables and JSON; all of them also write ``RESULTS.md``.
+"""``python -m benchmarks [NAME ...] [--quick]``: measure, print tables and JSON, and draw ``RESULTS.md`` anew.
 
-A goal that is missed is printed as missed, with what holds it back. The command fails where an answer of ours is wrong,
-or where ours cannot be measured.
+What was found last of each benchmark is kept in ``results/``, and the page is made of all that is there; a quick run
+keeps nothing. A goal that is missed is printed as missed, with what holds it back. The command fails where an answer of
+ours is wrong, or where ours cannot be measured.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import machine, report
-from benchmarks.harness.job import Job
+from benchmarks.harness.job import Found
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
 QUICK = "--quick"
 
 
@@ -28,15 +30,18 @@ def main(words: list[str]) -> int:
     about, quick = machine.about(), QUICK in words
     if quick:
         about["quick"] = True
-    found: dict[str, list[Job]] = {}
+    faults = False
     for name in names or known:
         begin = time.perf_counter()
-        found[name] = importlib.import_module(f"benchmarks.{name}").measure(quick)
-        print("\n".join(report.printed(name, found[name], about)), flush=True)
+        found = Found(about, importlib.import_module(f"benchmarks.{name}").measure(quick))
+        print("\n".join(report.printed(name, found)), flush=True)
         print(f"{name} took {time.perf_counter() - begin:.0f} s", file=sys.stderr)
-    if not names and not quick:
-        (FOLDER / "RESULTS.md").write_text(report.page(found, about), "utf-8")
-    return int(any(job.faults for jobs in found.values() for job in jobs))
+        faults = faults or any(job.faults for job in found.jobs)
+        if not quick:
+            found.keep(RESULTS / f"{name}.json")
+            kept = {path.stem: Found.kept(path) for path in sorted(RESULTS.glob("*.json"))}
+            (FOLDER / "RESULTS.md").write_text(report.page(kept), "utf-8")
+    return int(faults)
 
 
 if __name__ == "__main__":

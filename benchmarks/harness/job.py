@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from variorum.cli.output import plain
 
 GOALS = Path(__file__).parents[1] / "goals.toml"
 
@@ -27,6 +30,25 @@ class Job:
     sides: Sequence[Mapping[str, object]] = ()
     facts: Mapping[str, object] = dataclasses.field(default_factory=dict)
     faults: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a benchmark found, and ``about`` which machine it was, when, and with which versions."""
+
+    about: Mapping[str, object]
+    jobs: Sequence[Job]
+
+    def keep(self, file: Path) -> None:
+        """Write it down, in place of what was found before."""
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({"about": self.about, "jobs": plain(self.jobs)}, indent=1) + "\n", "utf-8")
+
+    @classmethod
+    def kept(cls, file: Path) -> Found:
+        """What :meth:`keep` wrote."""
+        told = json.loads(file.read_bytes())
+        return cls(told["about"], [Job(**job) for job in told["jobs"]])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,35 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from benchmarks.harness.job import Job, judged
+from benchmarks.harness.job import Found, Job, judged
 from variorum.cli.output import Column, plain, table, written
 
 SUMMARY = ("job", "figure", "found", "goal", "met")
 
 
-def printed(benchmark: str, jobs: Sequence[Job], about: Mapping[str, object]) -> list[str]:
+def printed(benchmark: str, found: Found) -> list[str]:
     """What a reader at the terminal sees: tables, then one line of JSON with everything."""
     lines: list[str] = []
-    for job in jobs:
+    for job in found.jobs:
         lines += _job(job)
-    rows = [row for job in jobs for row in judged(job)]
+    rows = [row for job in found.jobs for row in judged(job)]
     lines += [*table(rows, SUMMARY), ""]
-    whole = {"benchmark": benchmark, **about, "jobs": plain(jobs), "goals": plain(rows)}
+    whole = {"benchmark": benchmark, **found.about, "jobs": plain(found.jobs), "goals": plain(rows)}
     return [*lines, json.dumps(whole, ensure_ascii=False)]
 
 
-def page(found: Mapping[str, Sequence[Job]], about: Mapping[str, object]) -> str:
-    """``RESULTS.md``."""
-    rows = [row for jobs in found.values() for job in jobs for row in judged(job)]
+def page(found: Mapping[str, Found]) -> str:
+    """``RESULTS.md``: of each benchmark what was found last."""
+    rows = [row for one in found.values() for job in one.jobs for row in judged(job)]
     met = sum(row["met"] == "yes" for row in rows)
-    lines = ["# Measured", "", f"{_about(about)} Written by `make bench`; {met} of {len(rows)} goals are met.", ""]
+    lines = ["# Measured", "", f"Written by `make bench`; {met} of {len(rows)} goals are met.", ""]
     lines += [*_markdown(rows, SUMMARY), ""]
     if missed := {str(row["job"]): str(row["held_back"]) for row in rows if row["met"] == "no"}:
         lines += ["## What holds back those that are missed", ""]
         lines += [f"- **{job}**: {why or 'not found out yet'}" for job, why in missed.items()] + [""]
-    for name, jobs in found.items():
-        lines += [f"## {name}", ""]
-        for job in jobs:
+    for name, one in found.items():
+        lines += [f"## {name}", "", _about(one.about), ""]
+        for job in one.jobs:
             lines += ["```", *_job(job), "```", ""]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness import batches, check, report
-from benchmarks.harness.job import GOALS, Job, goals, judged
+from benchmarks.harness.job import GOALS, Found, Job, goals, judged
 from benchmarks.harness.turns import OURS, Side, Timed, compared, failures, interleaved_cases, ratios
 from benchmarks.harness.worker import Broken, Missing, Worker
 
@@ -157,12 +157,15 @@ def test_a_goal_is_met_missed_or_not_measured_and_never_met_by_a_wrong_answer(wa
         goals("another", wanted)
 
 
-def test_the_page_names_faults_absent_engines_and_what_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_names_faults_absent_engines_and_what_holds_back(tmp_path: Path) -> None:
     sides = [{"engine": "peer", "seconds": None, "note": "not measured: peer is not installed"}]
     slow = Job(name="latency-16", figures={"over the best peer": 0.5}, sides=sides, facts={"tokens": 16})
     wrong = Job(name="load", figures={}, faults=["weights differ"])
-    page = report.page({"latency": [slow], "load": [wrong]}, {"date": "today", "machine": "this"})
-    assert "date today, machine this." in page
+    about = {"date": "today", "machine": "this"}
+    Found(about, [slow]).keep(tmp_path / "results" / "latency.json")
+    kept = Found.kept(tmp_path / "results" / "latency.json")
+    page = report.page({"latency": kept, "load": Found(about, [wrong])})
+    assert page.count("date today, machine this.") == 2
     assert "not measured: peer is not installed" in page
     assert "| one text of 16 tokens, MiniLM | over the best peer | 0.5 | ≥ 0.9 | no |" in page
     assert "FAULT: weights differ" in page
