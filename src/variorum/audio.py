@@ -7,6 +7,7 @@ Slaney mel scale, logarithms clipped 8 below the loudest.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import struct
 from pathlib import Path
@@ -28,8 +29,8 @@ READ = {(INTEGERS, 1), (INTEGERS, 2), (INTEGERS, 3), (INTEGERS, 4), (FLOAT, 4), 
 SLOWEST, FASTEST = 1_000, 768_000
 #: Lengths from here on mean "until the end".
 PIPED = 0x7FFF_0000
-#: A window is cut in the middle of the quietest third of a second among its last ten.
-LOOK, PAUSE = 10.0, 0.3
+#: A window is cut in its last ten seconds.
+LOOK = 10.0
 #: Seconds over which loudness is taken, and that of a sound that is none: 60 dB below the loudest there can be.
 BRIEF, FAINT = 0.1, 1e-3
 #: The mel scale is linear up to here, logarithmic beyond.
@@ -119,20 +120,28 @@ def resampled(samples: Tensor, rate: int, to: int = RATE) -> Tensor:
 
 
 def stretches(samples: Tensor) -> list[tuple[int, int]]:
-    """Samples [S] at 16 kHz as stretches of at most 30 seconds, [begin, end) each, cut where it is quietest.
+    """Samples [S] at 16 kHz as stretches of at most 30 seconds, [begin, end) each, cut in the longest pause.
 
     So a word lies within one stretch, wherever speech pauses once in ten seconds.
     """
-    longest, look, quiet = SECONDS * RATE, int(LOOK * RATE), int(PAUSE * RATE)
+    longest, look = SECONDS * RATE, int(LOOK * RATE)
     found, begin = [], 0
     while len(samples) - begin > longest:
-        near = samples[begin + longest - look : begin + longest]
-        loudness = near.square().unfold(0, quiet, quiet // 4).mean(-1)
-        last = int((loudness == loudness.min()).nonzero()[-1])
-        end = begin + longest - look + last * (quiet // 4) + quiet // 2
+        end = begin + longest - look + _pause(samples[begin + longest - look : begin + longest])
         found.append((begin, end))
         begin = end
     return [*found, (begin, len(samples))]
+
+
+def _pause(samples: Tensor) -> int:
+    """The middle of the longest time without a sound, or of the quietest moment where there is none."""
+    brief = int(BRIEF * RATE)
+    step = brief // 4
+    loudness = samples.square().unfold(0, brief, step).mean(-1)
+    still = (loudness <= max(float(loudness.min()), FAINT**2)).tolist()
+    runs = list(itertools.accumulate(still, lambda run, one: run + 1 if one else 0, initial=0))[1:]
+    longest = max(runs)
+    return (2 * runs.index(longest) - longest + 1) * step // 2 + brief // 2
 
 
 def is_silent(samples: Tensor) -> bool:

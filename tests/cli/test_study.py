@@ -7,7 +7,7 @@ import json
 import pytest
 
 from variorum.cli import main
-from variorum.study import statistics
+from variorum.tasks.metrics import paired
 
 Capture = pytest.CaptureFixture[str]
 
@@ -21,6 +21,6 @@ def test_every_kind_of_study_has_a_line_and_is_honest(capsys: Capture) -> None:
 
 
 def test_a_dishonest_kind_is_a_failed_check(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "quantile_t", lambda df, alpha: 0.5)
+    monkeypatch.setattr(paired, "quantile_t", lambda df, alpha: 0.5)
     assert main(("study", "honesty", "--studies", "20")) == 6
     assert capsys.readouterr().err.splitlines()[-1].startswith("variorum: honesty: ")

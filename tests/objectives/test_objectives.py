@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ class Told(torch.nn.Module):
     def __init__(self, logits: torch.Tensor) -> None:
         super().__init__()
         self.logits = logits
+        self.spec = SimpleNamespace(architecture=SimpleNamespace(heads={"sequence_classification": None}))
 
     def forward(self, targets: torch.Tensor | None = None, **inputs: torch.Tensor):
         if targets is not None:

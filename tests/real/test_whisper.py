@@ -63,9 +63,11 @@ def test_a_loudspeaker_is_written_down_as_the_oracle_does(name: str, model: vari
 
 @pytest.fixture(scope="module")
 def roll() -> tuple[torch.Tensor, list[str]]:
-    """All names one after the other, three times: 34 seconds, and where 30 are over somebody is speaking."""
-    names = SPOKEN * 3
-    samples = torch.cat([audio.read_wav(need("alsa-sounds") / f"{name}.wav") for name in names])
+    """All names three times, with a pause after each that is longer than those within them: more than 30 seconds."""
+    names, pause = SPOKEN * 3, torch.zeros(int(0.5 * audio.RATE))
+    samples = torch.cat([
+        piece for name in names for piece in (audio.read_wav(need("alsa-sounds") / f"{name}.wav"), pause)
+    ])  # fmt: skip
     return samples, [name.replace("_", " ").lower() for name in names]
 
 

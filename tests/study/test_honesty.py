@@ -6,8 +6,9 @@ from statistics import NormalDist
 
 import pytest
 
-from variorum.study import honesty, statistics
+from variorum.study import honesty
 from variorum.study.honesty import Setting, settings, simulate
+from variorum.tasks.metrics import paired
 
 
 def test_every_kind_of_study_is_simulated():
@@ -29,7 +30,7 @@ def test_a_level_that_is_not_shared_out_is_found_dishonest(monkeypatch):
 
 
 def test_a_normal_quantile_for_three_seeds_is_found_dishonest(monkeypatch):
-    monkeypatch.setattr(statistics, "quantile_t", lambda df, alpha: NormalDist().inv_cdf(1 - alpha / 2))
+    monkeypatch.setattr(paired, "quantile_t", lambda df, alpha: NormalDist().inv_cdf(1 - alpha / 2))
     found = simulate(Setting(3, "seed", "normal", 1, 1), studies=400)
     assert found.covered < found.least and found.false > found.most
 
