@@ -72,7 +72,7 @@ def _training(scratch: Path, labels: tuple[str, ...], rounds: int) -> Job:
         for name, one in found.items()
     ]  # fmt: skip
     facts = {"rows": ROWS, "useful tokens": useful, "padding": padded, "losses differ by": apart}
-    return Job("finetune-minilm", compared(found, OURS, BASE, []), rows, facts, faults)
+    return Job(name="finetune-minilm", figures=compared(found, OURS, BASE, []), sides=rows, facts=facts, faults=faults)
 
 
 def _answering(scratch: Path, rounds: int) -> Job:
@@ -93,7 +93,8 @@ def _answering(scratch: Path, rounds: int) -> Job:
          "differs by": differs[name], "note": one.note}
         for name, one in found.items()
     ]  # fmt: skip
-    return Job("predict-minilm", compared(found, OURS, BASE, []), table, {"texts": len(rows)}, faults)
+    figures = compared(found, OURS, BASE, [])
+    return Job(name="predict-minilm", figures=figures, sides=table, facts={"texts": len(rows)}, faults=faults)
 
 
 def drawn(place: Path, labels: tuple[str, ...]) -> tuple[int, float]:
