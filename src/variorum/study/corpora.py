@@ -94,9 +94,9 @@ def snippets() -> list[Snippet]:
 def without_leaks(rows: Iterable[Snippet]) -> tuple[list[Snippet], list[Snippet], int]:
     """Training rows, test rows, and how many training rows were dropped because a test row has the same text."""
     kept = list(rows)
-    tested = {_plain(row.text) for row in kept if row.test}
+    tested = {plain(row.text) for row in kept if row.test}
     train = [row for row in kept if not row.test]
-    clean = [row for row in train if _plain(row.text) not in tested]
+    clean = [row for row in train if plain(row.text) not in tested]
     return clean, [row for row in kept if row.test], len(train) - len(clean)
 
 
@@ -110,5 +110,6 @@ def _in_test(document: str) -> bool:
     return hashlib.sha256(document.encode()).digest()[0] % TEST_SHARE == 0
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """By which two texts are the same: without case, with single spaces."""
     return " ".join(text.casefold().split())

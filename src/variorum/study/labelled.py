@@ -16,15 +16,16 @@ from typing import Any
 from variorum.errors import UsageError
 from variorum.study.analysis import Truth
 from variorum.study.cells import Cell, fingerprint
-from variorum.study.corpora import DOMAINS, snippets, spread, without_leaks
+from variorum.study.corpora import DOMAINS, plain, snippets, spread, without_leaks
 from variorum.study.design import Arm, Metric, Study
+from variorum.study.domain import JACKKNIFE_GROUPS, groups
 from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
-from variorum.study.statistics import DEFAULT_LOOKS, MIN_SEEDS, Claim
+from variorum.study.statistics import Claim, looks_of
 from variorum.tasks.baselines import linear
 
 NAME, TFIDF, SHIPPED = "bake-off", "tfidf", "snippets"
-GROUPS, TEST_SHARE = 60, 5
-"""Jackknife groups; one document in so many is held out."""
+TEST_SHARE = 5
+"""One document in so many is held out."""
 METRIC = Metric(name="macro-F1", unit="points", lower_is_better=False, by_item=False, scale=100, digits=1)
 JOB, BASELINE = "variorum.study.jobs:classifier_cell", "variorum.study.jobs:baseline_cell"
 
@@ -74,7 +75,7 @@ def shipped(*, train: int | None = None, test: int | None = None) -> Rows:
         where="the shipped snippets", classes=DOMAINS, train=tuple(row.text for row in learned),
         train_labels=tuple(DOMAINS.index(row.domain) for row in learned), test=tuple(row.text for row in held),
         test_labels=tuple(DOMAINS.index(row.domain) for row in held),
-        groups=_groups([row.document for row in held]), dropped=leaks,
+        groups=tuple(groups([row.document for row in held])), dropped=leaks,
     )  # fmt: skip
 
 
@@ -94,20 +95,20 @@ def table(path: str, *, text: str, label: str, document: str | None = None) -> R
     names = LabelSet.of(row.cells[label] for row in good)
     documents = [row.cells[document or text] for row in good]
     held = {i for i, name in enumerate(documents) if _hash(name) % TEST_SHARE == 0}
-    tested = {_plain(good[i].cells[text]) for i in held}
+    tested = {plain(good[i].cells[text]) for i in held}
     learned = [i for i in range(len(good)) if i not in held]
-    kept = [i for i in learned if _plain(good[i].cells[text]) not in tested]
-    if len(names) < 2 or len(held) < GROUPS or len(kept) < len(held):
+    kept = [i for i in learned if plain(good[i].cells[text]) not in tested]
+    if len(names) < 2 or len(held) < JACKKNIFE_GROUPS or len(kept) < len(held):
         raise UsageError(
             f"{len(kept)} rows to learn from and {len(held)} held out, of {len(names)} classes", where=path,
-            remedy=f"a bake-off needs two classes and some {GROUPS * TEST_SHARE} rows",
+            remedy=f"a bake-off needs two classes and some {JACKKNIFE_GROUPS * TEST_SHARE} rows",
         )  # fmt: skip
     ids = names.ids([row.cells[label] for row in good])
     judged = sorted(held)
     return Rows(
         where=Path(path).name, classes=names.names, train=tuple(good[i].cells[text] for i in kept),
         train_labels=tuple(ids[i] for i in kept), test=tuple(good[i].cells[text] for i in judged),
-        test_labels=tuple(ids[i] for i in judged), groups=_groups([documents[i] for i in judged]),
+        test_labels=tuple(ids[i] for i in judged), groups=tuple(groups([documents[i] for i in judged])),
         dropped=len(learned) - len(kept),
     )  # fmt: skip
 
@@ -123,8 +124,7 @@ def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep
     Raises:
         UsageError: no model, one named twice, or too few seeds.
     """
-    if wanted.seeds < 2:
-        raise UsageError("an interval needs at least 2 seeds, a verdict 3", where="--seeds")
+    looks = looks_of(wanted.seeds, wanted.looks)
     if not wanted.models or len(set(wanted.models)) < len(wanted.models):
         raise UsageError("a bake-off needs models, each named once", where="--models")
     baseline = Arm(name=TFIDF, title="TF-IDF baseline", spec=None, note=linear.NAME, seeded=False)
@@ -134,8 +134,7 @@ def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep
         Claim(name=f"{a.title} beats {b.title}", better=a.name, worse=b.name, metric=METRIC.name) for a, b in pairs
     )
     seeds, cells = tuple(range(wanted.seeds)), _cells(wanted, rows, arms)
-    usual = DEFAULT_LOOKS if wanted.seeds in DEFAULT_LOOKS[:1] else (max(MIN_SEEDS, wanted.seeds),)
-    looks = declared_looks(out, cells, wanted.looks or usual, keep=keep)
+    looks = declared_looks(out, cells, looks, keep=keep)
     study = Study(
         name=NAME, title=f"Which model for {rows.where}?", arms=arms, claims=claims, metric=METRIC, seeds=seeds,
         question="Which of these models names the classes best, and is it worth more than TF-IDF?", looks=looks,
@@ -184,15 +183,5 @@ def _content(reference: str) -> str:
     return fingerprint([f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files])
 
 
-def _groups(documents: Sequence[str]) -> tuple[int, ...]:
-    picked = [_hash(name) // TEST_SHARE % GROUPS for name in documents]
-    place = {group: i for i, group in enumerate(sorted(set(picked)))}
-    return tuple(place[group] for group in picked)
-
-
 def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

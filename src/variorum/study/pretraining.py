@@ -25,7 +25,7 @@ from variorum.study.design import Arm, Metric, Study
 from variorum.study.labelled import Rows
 from variorum.study.plan import FEWEST_STEPS
 from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
-from variorum.study.statistics import DEFAULT_LOOKS, MIN_SEEDS, Claim
+from variorum.study.statistics import Claim, looks_of
 from variorum.text.stream import Source
 from variorum.training.wishes import Wishes
 
@@ -96,9 +96,7 @@ def declare(
     from variorum.training.prepare import corpus
     from variorum.training.rundir import DATA, Asked
 
-    if wanted.seeds < 2:
-        raise UsageError("an interval needs at least 2 seeds, a verdict 3", where="--seeds")
-    texts = wanted.texts
+    looks, texts = looks_of(wanted.seeds, wanted.looks), wanted.texts
     metric = _metric(wanted, _trained(wanted, vocab=texts.vocab, pad_id=0))  # refused before a text is read
     asked = Asked(
         model=texts.like, set=(), scale="", sources=texts.sources, validation=texts.validation,
@@ -117,8 +115,6 @@ def declare(
         study = _study(wanted, trained, metric, claims, seeds, looks, facts)
         return study, tuple(_cell(wanted, one, seed, folder, data, metric) for seed in seeds for one in trained)
 
-    usual = DEFAULT_LOOKS if wanted.seeds in DEFAULT_LOOKS[:1] else (max(MIN_SEEDS, wanted.seeds),)
-    looks = wanted.looks or usual
     study, cells = made(looks)
     before = declared_looks(out, cells, looks, keep=keep)
     if before != looks:

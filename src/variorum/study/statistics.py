@@ -66,6 +66,18 @@ def corrected_alpha(*, claims: int, looks: int, family: float = FAMILY_ALPHA) ->
     return family / (claims * looks)
 
 
+def looks_of(seeds: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
+    """The looks of a study of so many seeds: those asked for, else the usual ones where it begins at the first of them.
+
+    Raises:
+        UsageError: too few seeds for an interval.
+    """
+    if seeds < 2:
+        raise UsageError("an interval needs at least 2 seeds, a verdict 3", where="--seeds")
+    usual = DEFAULT_LOOKS if seeds == DEFAULT_LOOKS[0] else (max(MIN_SEEDS, seeds),)
+    return tuple(asked) or usual
+
+
 def detectable(parts: Components, alpha: float) -> float:
     """Smallest true gain beyond the margin that is decided with probability 0.8."""
     return parts.half_width(alpha) + POWER_Z * parts.standard_error
