@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from variorum.objectives.base import IGNORED, Corrupted, LossSum, Objective, core
-from variorum.objectives.streams import unpadded
+from variorum.objectives.streams import read_apart
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +45,7 @@ class Labels(Objective):
         import torch
 
         rows = torch.arange(len(example.targets), device=example.targets.device)
-        inputs, order = _read(model, example.inputs, rows)
+        inputs, (order,) = read_apart(model, example.inputs, rows)
         problem = getattr(core(model).spec.architecture.heads[self.requires[0]], "problem", "single_label")
         each = losses(model(**inputs).logits, example.targets[order], problem, self.focus)
         if WEIGHT in example.beside:
@@ -67,14 +66,3 @@ def losses(logits: Tensor, targets: Tensor, problem: str, focus: float = 0.0) ->
     else:
         each = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
     return each * (-torch.expm1(-each)) ** focus if focus else each
-
-
-def _read(model: torch.nn.Module, inputs: Mapping[str, Any], rows: Tensor) -> tuple[dict[str, Any], Tensor]:
-    """The inputs as the model reads them soonest, and the rows in their order."""
-    stacks = core(model).spec.architecture
-    mask = inputs.get("attention_mask")
-    # A decoder that reads its encoder's text again, and choices among texts, are read as padded rows.
-    if mask is None or mask.dim() != 2 or (stacks.encoder is not None and stacks.decoder is not None):
-        return dict(inputs), rows
-    stream, (order,) = unpadded(model, inputs, rows)
-    return stream, order

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from variorum.objectives.base import IGNORED, Corrupted, LossSum, Objective, core
-from variorum.objectives.streams import hidden, unpadded
+from variorum.objectives.base import IGNORED, Corrupted, LossSum, Objective
+from variorum.objectives.streams import hidden, read_apart
 
 if TYPE_CHECKING:
     import torch
@@ -73,16 +73,6 @@ def split(batch: Batch) -> Corrupted:
     """A batch as what the model reads and what it is asked for."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     return Corrupted(inputs=inputs, targets=batch["labels"])
-
-
-def read_apart(
-    model: torch.nn.Module, inputs: Mapping[str, Any], *marks: Tensor
-) -> tuple[dict[str, Any], list[Tensor]]:  # fmt: skip
-    """As :func:`~variorum.objectives.streams.unpadded`; padded rows stay where a decoder reads the text once more."""
-    stacks = core(model).spec.architecture
-    if stacks.encoder is not None and stacks.decoder is not None:
-        return dict(inputs), list(marks)
-    return unpadded(model, inputs, *marks)
 
 
 def by_text(logits: Tensor, inputs: Mapping[str, Any]) -> Tensor:

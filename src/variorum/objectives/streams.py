@@ -37,6 +37,16 @@ def unpadded(
     return {**stream, "lengths": lengths[order].tolist()}, moved
 
 
+def read_apart(
+    model: torch.nn.Module, inputs: Mapping[str, Any], *marks: torch.Tensor
+) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    """As :func:`unpadded`; padded rows stay where a decoder reads the text once more, and of choices among texts."""
+    stacks, mask = core(model).spec.architecture, inputs.get("attention_mask")
+    if mask is None or mask.dim() != 2 or (stacks.encoder is not None and stacks.decoder is not None):
+        return dict(inputs), list(marks)
+    return unpadded(model, inputs, *marks)
+
+
 def word_loss(model: torch.nn.Module, example: Corrupted) -> LossSum:
     """The summed loss of a model's first head, over its vocabulary; only what is asked reaches the vocabulary."""
     mask = example.inputs.get("attention_mask")
