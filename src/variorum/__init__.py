@@ -24,11 +24,13 @@ _LAZY = {
     "build": ("variorum.face", "build"),
     "load": ("variorum.face", "load"),
 }
-__all__ = ["architecture", "build", "diff", "load", "size"]
+__all__ = ["architecture", "build", "diff", "load", "size", "study"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(module), attribute)
+    if name == "study":
+        return importlib.import_module("variorum.study")
     raise AttributeError(f"module 'variorum' has no attribute {name!r}")

@@ -51,19 +51,24 @@ def process(*, report: Report) -> int:
     return os.getpid()
 
 
-def cell_work(*, report: Report, arm: int, seed: int, pause: float, fail: str = "") -> CellResult:
-    """Item scores that are a pure function of arm and seed."""
-    for step in range(4):
+def cell_work(
+    *, report: Report, arm: int, seed: int, pause: float, fail: str = "", once: Path | None = None, steps: int = 4
+) -> CellResult:
+    """Item scores that are a pure function of arm and seed; ``once`` is where a cell notes that it has failed."""
+    for step in range(steps):
         time.sleep(pause / 4)
         report(step + 1)
     if fail == "raise":
         raise RunFailed("the loss is not finite", where="step 3")
+    if fail == "once" and once is not None and not once.exists():
+        once.touch()
+        raise RunFailed("the node went away")
     if fail == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     items = tuple(3.0 - 0.5 * arm + 0.01 * seed + 0.02 * ((7 * item + 3 * seed + arm) % 5) for item in range(12))
     mean = sum(items) / len(items)
     facts: dict[str, Any] = {
-        "seconds": 1.0, "train_seconds": 0.9, "step_seconds": [0.2] * 4, "parameters": 1000 + arm, "peak_bytes": 10**8,
+        "seconds": 1.0, "train_seconds": 0.8, "rest_seconds": 0.2, "step_seconds": [0.2] * 4, "parameters": 1000 + arm, "peak_bytes": 10**8,
         "threads": 1, "torch": "2", "cpu": "plain", "python": "3",
     }  # fmt: skip
     curve = ((2, mean + 0.5 - 0.1 * arm), (4, mean))
@@ -90,14 +95,16 @@ def study(*, seeds: int = 3, looks: tuple[int, ...] = (3,), arms: int = 3) -> St
     )
 
 
-def cells(made: Study, *, pause: float = 0.0, fail: dict[tuple[int, int], str] | None = None) -> tuple[Cell, ...]:
+def cells(
+    made: Study, *, pause: float = 0.0, fail: dict[tuple[int, int], str] | None = None, once: Path | None = None
+) -> tuple[Cell, ...]:
     return tuple(
         Cell(
             study=made.name,
             arm=arm.name,
             seed=seed,
             call=f"{HERE}:cell_work",
-            work={"arm": i, "seed": seed, "pause": pause, "fail": (fail or {}).get((i, seed), "")},
+            work={"arm": i, "seed": seed, "pause": pause, "fail": (fail or {}).get((i, seed), ""), "once": once},
             data="0" * 64,
             steps=4,
             threads=1,
@@ -128,7 +135,7 @@ def main(out: Path) -> None:
     planned = plan(made, todo, out, store)
     print(len(planned.pending), flush=True)
     with LocalPool(workers=2, threads=1) as pool:
-        compute(planned, store, pool, sys.stderr, finished=lambda cell, result: "done")
+        compute(planned.pending, planned, store, pool, sys.stderr, finished=lambda cell, result: "done")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from variorum.builder import build
 from variorum.errors import OverBudget, UsageError
 from variorum.study import corpora, domain, jobs, nano, prepare, walk
 from variorum.study.cells import CellStore
-from variorum.study.plan import Measured, Plan, render
+from variorum.study.plan import FASTER, SLOWER, Measured, Plan, render, until_all_end
 from variorum.study.quickstart import Settings, declare
 from variorum.study.session import Declared, Limits, declared_looks, unmeasured
 
@@ -138,24 +138,27 @@ def _measured(declared: Declared) -> Plan:
 
 def test_a_plan_that_does_not_fit_is_refused_with_what_would(declared: Declared):
     plan = _measured(declared)
-    plan.check(time_limit=None, memory=2**31, disk=2**31)
+    roomy = dataclasses.replace(plan, available=2**31)
+    roomy.check(time_limit=None, disk=2**31)
     with pytest.raises(OverBudget, match=r"1\.0 GiB of memory, 512 MiB is available.*--workers 1"):
-        plan.check(time_limit=None, memory=2**29, disk=2**31)
+        dataclasses.replace(plan, available=2**29).check(time_limit=None, disk=2**31)
     with pytest.raises(OverBudget, match=r"of disk, 1 MiB is free"):
-        plan.check(time_limit=None, memory=2**31, disk=2**20)
+        roomy.check(time_limit=None, disk=2**20)
     with pytest.raises(OverBudget, match=r"takes up to .*allow more with --time-limit") as caught:
-        plan.check(time_limit=5.0, memory=2**31, disk=2**31)
+        roomy.check(time_limit=5.0, disk=2**31)
     with pytest.raises(OverBudget, match=r"about --steps 30 would fit"):
-        dataclasses.replace(plan, steps=60).check(time_limit=plan.band[1] / 2, memory=2**31, disk=2**31)
+        dataclasses.replace(roomy, steps=60).check(time_limit=plan.band[1] / 2, disk=2**31)
     assert caught.value.exit_code == 5
 
 
-def test_the_time_band_holds_every_measured_pace(declared: Declared):
+def test_the_time_band_lies_around_when_the_last_worker_ends(declared: Declared):
     plan = _measured(declared)
     low, high = plan.band
-    steps = sum(cell.steps for cell in plan.pending)
-    assert low == pytest.approx((0.1 * steps + len(plan.pending)) / 2)
-    assert high > (0.3 * steps + len(plan.pending)) / 2
+    even = sum(0.2 * cell.steps + 1 for cell in plan.pending) / 2
+    assert low / FASTER == pytest.approx(high / SLOWER)
+    assert even <= low / FASTER <= even + max(0.2 * cell.steps + 1 for cell in plan.pending)
+    assert until_all_end([3, 2, 2, 1], workers=2) == 4 and until_all_end([5, 1, 1], workers=3) == 5
+    assert high / low < 1.6
 
 
 def test_the_looks_declared_first_hold(declared: Declared, tmp_path: Path):

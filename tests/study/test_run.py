@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from tests.study import fakes
 from variorum.study.analysis import analyse
 from variorum.study.cells import CellStore
 from variorum.study.executor import LocalPool
+from variorum.study.plan import as_json, render
 from variorum.study.run import by_arm, cached, compute, failure_log, measure
+from variorum.study.session import Declared, Limits, Page, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +29,7 @@ def test_failed_cells_are_told_and_the_study_goes_on_with_the_seeds_that_are_lef
     made, store, notes = fakes.study(), CellStore(tmp_path / "cells"), io.StringIO()
     todo = fakes.cells(made, fail={(1, 0): "raise", (2, 2): "kill"})
     with LocalPool(workers=2, threads=1) as pool:
-        ran = compute(fakes.plan(made, todo, tmp_path, store), store, pool, notes, finished=lambda cell, result: "ok")
+        ran = compute(todo, fakes.plan(made, todo, tmp_path, store), store, pool, notes, finished=_ok)
     causes = {cell.name: cause for cell, cause in ran.failures}
     assert causes["fake/arm1 seed 0"] == "step 3: the loss is not finite"
     assert "SIGKILL" in causes["fake/arm2 seed 2"]
@@ -45,18 +48,41 @@ def test_finished_cells_are_not_computed_again(tmp_path: Path):
     made, store = fakes.study(), CellStore(tmp_path / "cells")
     todo = fakes.cells(made)
     with LocalPool(workers=2, threads=1) as pool:
-        compute(fakes.plan(made, todo, tmp_path, store), store, pool, io.StringIO(), finished=lambda cell, result: "ok")
+        compute(todo, fakes.plan(made, todo, tmp_path, store), store, pool, io.StringIO(), finished=_ok)
         again = fakes.plan(made, todo, tmp_path, store)
         assert again.pending == ()
         store.path(todo[0]).unlink()
         assert [cell.name for cell in fakes.plan(made, todo, tmp_path, store).pending] == [todo[0].name]
 
 
-def test_the_measured_start_of_a_cell_leaves_out_its_warm_up(tmp_path: Path):
-    made = fakes.study()
+def test_an_arm_that_fails_in_its_first_steps_is_told_in_the_plan(tmp_path: Path):
+    made = fakes.study(arms=2)
+    todo = fakes.cells(made, fail={(1, 0): "raise"})
     with LocalPool(workers=2, threads=1) as pool:
-        # the made-up job takes no "steps": measuring it fails, and a failed measure is left out of the plan
-        assert measure(fakes.cells(made), pool, io.StringIO(), workers=2) == {}
+        measured, failed = measure(todo, pool, io.StringIO())
+    assert list(measured) == [("fake", "arm0")] and measured["fake", "arm0"].pace == 0.2
+    assert failed == {("fake", "arm1"): "step 3: the loss is not finite"}
+    planned = replace(fakes.plan(made, todo, tmp_path, CellStore(tmp_path)), measured=measured, failed=failed)
+    assert "FAILED: step 3: the loss is not finite" in render(planned)
+    [_, arm] = as_json(planned)["studies"][0]["arms"]
+    assert arm["failed"] == "step 3: the loss is not finite"
+
+
+def test_the_next_run_tries_the_failed_cell_alone(tmp_path: Path):
+    made = fakes.study(arms=2)
+    todo = fakes.cells(made, once=tmp_path / "mended", fail={(1, 1): "once"})
+    page = Page(title="", lead="", colophon="")
+    declared = Declared(out=tmp_path, studies=(made,), cells=todo, page=page, steps=4, limits=Limits(workers=1))
+    first = run(declared, stream=io.StringIO())
+    assert [name for name, _ in first.failures] == ["fake/arm1 seed 1"] and first.outcomes[0].missing
+    notes = io.StringIO()
+    second = run(declared, stream=notes)
+    assert [cell.name for cell in second.plan.pending] == ["fake/arm1 seed 1"] and not second.failures
+    assert second.outcomes[0].judgements[0].seeds == 3 and not second.outcomes[0].missing
+
+
+def _ok(cell: object, result: object) -> str:
+    return "ok"
 
 
 def _start(out: Path) -> subprocess.Popen[str]:

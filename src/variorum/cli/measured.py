@@ -34,7 +34,7 @@ def tell(specs: Sequence[Model], predicted: Sequence[Size], device: str) -> None
             raise UsageError(f"an image becomes {reads.length} vectors", where="--context", remedy="leave it out")
     from variorum.cli.loading import check_device
     from variorum.inference.measure import measure
-    from variorum.study.plan import available_memory
+    from variorum.study.room import available_memory
 
     check_device(device)
     room = available_memory()

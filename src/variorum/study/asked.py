@@ -6,6 +6,13 @@
     arms = ["gpt2", "gpt2+architecture.decoder.positions=Rotary"]     # or walk = "gpt2..llama", or ablate, or grid
     budget = "300steps"
     claims = ["rotary beats gpt2"]
+
+With ``models`` it is a bake-off on labelled rows instead::
+
+    models = ["nano", "sentence-transformers/all-MiniLM-L6-v2"]
+    data = "mails.csv"
+
+What was asked is kept in the study's folder, so that the study can be extended.
 """
 
 from __future__ import annotations
@@ -13,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,17 +28,19 @@ from typing import Any, Literal
 from variorum.errors import AccessError, DamagedFile, NotFound, UsageError, nearest
 from variorum.spec.small import scale_named
 from variorum.study import arms as making
-from variorum.study import labelled
+from variorum.study import labelled, pretraining
 from variorum.study.budgets import budget_of, matched
 from variorum.study.design import Arm
 from variorum.study.files import write_whole
 from variorum.study.pretraining import Texts, Wanted
+from variorum.study.session import ANY, Declared, Limits
 from variorum.text.stream import Source
 from variorum.training.wishes import Wishes
 
 LANGUAGE = ("masked_lm", "causal_lm", "permutation_lm", "seq2seq_lm", "replaced_token", "next_sentence",
             "sentence_order", "bidirectional_lm")  # fmt: skip
 """Heads that texts alone train."""
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +54,8 @@ class Asked:
         match: "width" or "depth" gives every arm the first one's parameters.
         probe: judge arms by labelled rows that each learns after its pretraining: a table with the columns text and
             label, or ``snippets``, the shipped ones by domain; arms of any objectives can be compared so.
+        rates: learning rates that every arm tries before it is trained; one rate for all if there are none.
+        latency, memory: the most that an arm which is recommended may take: ``20ms``, ``500MB``.
         training: fields of :class:`~variorum.training.wishes.Wishes`.
     """
 
@@ -67,7 +78,14 @@ class Asked:
     claims: tuple[str, ...] = ()
     recipes: Literal["shared", "own"] = "shared"
     probe: str = ""
+    rates: tuple[float, ...] = ()
+    latency: str = ""
+    memory: str = ""
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def declare(self, out: Path, *, limits: Limits = ANY, keep: bool = True, say: Say) -> Declared:
+        """The study that is meant, in ``out``; what :func:`variorum.study.pretraining.declare` raises."""
+        return pretraining.declare(self.wanted(), out, limits=limits, keep=keep, say=say)
 
     def wanted(self) -> Wanted:
         """The study that is meant.
@@ -95,7 +113,8 @@ class Asked:
             title=title, question=question, arms=made, texts=texts, budget=budget_of(self.budget), seeds=self.seeds,
             looks=self.looks, claims=self.claims, against="before" if self.walk else "first", recipes=self.recipes,
             wishes=Wishes(**self.training), left=left,
-            probe=labelled.rows(self.probe, train=3000, test=1500) if self.probe else None,
+            probe=labelled.rows(self.probe, train=3000, test=1500) if self.probe else None, rates=self.rates,
+            matched=self.match,
         )  # fmt: skip
 
     def _arms(self) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
@@ -129,7 +148,52 @@ class Asked:
         return dataclasses.replace(arm, spec=made)
 
 
-def read(path: Path) -> Asked:
+@dataclass(frozen=True, kw_only=True)
+class BakeOff:
+    """Models on labelled rows.
+
+    Attributes:
+        models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
+        data: a table, or ``snippets``. columns: of the table, by what they hold. document: the column that says which
+            rows belong together.
+        epochs, learning_rate, max_length: of every arm that learns.
+        latency, memory: the most that an arm which is recommended may take.
+    """
+
+    models: tuple[str, ...] = ()
+    data: str = labelled.SHIPPED
+    task: str = "classify"
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    document: str = ""
+    seeds: int = 5
+    looks: tuple[int, ...] = ()
+    epochs: int = 3
+    learning_rate: float = 5e-5
+    max_length: int = 128
+    latency: str = ""
+    memory: str = ""
+
+    def declare(self, out: Path, *, limits: Limits = ANY, keep: bool = True, say: Say) -> Declared:
+        """The study that is meant, in ``out``; what :func:`variorum.study.labelled.declare` raises."""
+        wanted = labelled.Wanted(
+            models=self.models, seeds=self.seeds, looks=self.looks, epochs=self.epochs,
+            learning_rate=self.learning_rate, max_length=self.max_length,
+        )  # fmt: skip
+        return labelled.declare(wanted, self.rows(say), out, limits=limits, keep=keep)
+
+    def rows(self, say: Say) -> labelled.Rows:
+        """The rows that are meant; those that cannot be used are told."""
+        if self.data == labelled.SHIPPED:
+            return labelled.shipped()
+        asked = labelled.Asked(data=self.data, kind=self.task, names=self.columns, document=self.document or None)
+        return labelled.table(asked, say=say)
+
+
+Told = Asked | BakeOff
+KINDS: Mapping[str, type[Asked] | type[BakeOff]] = {"pretraining": Asked, "bake-off": BakeOff}
+
+
+def read(path: Path) -> Told:
     """A study file.
 
     Raises:
@@ -146,36 +210,44 @@ def read(path: Path) -> Asked:
     return asked(told, where=str(path))
 
 
-def asked(told: Mapping[str, Any], *, where: str) -> Asked:
-    """What a table of settings says.
+def asked(told: Mapping[str, Any], *, where: str) -> Told:
+    """What a table of settings says: a bake-off where it names models, else a study of pretraining.
 
     Raises:
         UsageError: an unknown name, or a value of another kind.
     """
-    fields = {field.name: getattr(Asked(), field.name) for field in dataclasses.fields(Asked)}
-    found: dict[str, Any] = {}
-    for name, value in told.items():
-        if name not in fields:
-            raise UsageError(f"a study has no {name!r}", where=where, remedy=nearest(name, fields))
-        usual = fields[name]
-        if isinstance(usual, tuple) and isinstance(value, list):
-            value = tuple(value)
-        whole = isinstance(usual, float) and type(value) is int
-        if not whole and (not isinstance(value, type(usual)) or isinstance(value, bool)):
-            raise UsageError(f"{name} is a {type(value).__name__}, not a {type(usual).__name__}", where=where)
-        found[name] = value
-    return Asked(**found)
+    return changed(BakeOff() if "models" in told else Asked(), told, where=where)
+
+
+def changed(before: Told, told: Mapping[str, Any], *, where: str) -> Told:
+    """``before`` with other settings; raises as :func:`asked`."""
+    usual = {field.name: getattr(type(before)(), field.name) for field in dataclasses.fields(before)}
+    return dataclasses.replace(before, **{name: _as(value, usual, name, where) for name, value in told.items()})
+
+
+def _as(value: Any, usual: Mapping[str, Any], name: str, where: str) -> Any:
+    if name not in usual:
+        raise UsageError(f"this study has no {name!r}", where=where, remedy=nearest(name, usual))
+    wanted = type(usual[name])
+    if wanted is tuple and isinstance(value, list):
+        return tuple(value)
+    if wanted is float and type(value) is int:
+        return float(value)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise UsageError(f"{name} is a {type(value).__name__}, not a {wanted.__name__}", where=where)
+    return value
 
 
 KEPT = "study.json"
 
 
-def keep(asked: Asked, folder: Path) -> None:
+def keep(told: Told, folder: Path) -> None:
     """Write down in ``folder`` what was asked, so that it can be extended."""
-    write_whole(folder / KEPT, json.dumps(dataclasses.asdict(asked), indent=1).encode())
+    kind = next(name for name, one in KINDS.items() if isinstance(told, one))
+    write_whole(folder / KEPT, json.dumps({"kind": kind, **dataclasses.asdict(told)}, indent=1).encode())
 
 
-def kept(folder: Path) -> Asked:
+def kept(folder: Path) -> Told:
     """What was asked in ``folder``.
 
     Raises:
@@ -183,10 +255,11 @@ def kept(folder: Path) -> Asked:
     """
     path = folder / KEPT
     try:
-        return asked(json.loads(path.read_bytes()), where=str(path))
+        told = json.loads(path.read_bytes())
+        return changed(KINDS[told.pop("kind")](), told, where=str(path))
     except FileNotFoundError:
         raise NotFound("no study was run here", where=str(folder), remedy="run one: variorum study run") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise DamagedFile(f"not what a study writes: {error}", where=str(path)) from None
 
 

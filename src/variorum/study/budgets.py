@@ -1,4 +1,4 @@
-"""What arms are given alike: steps, tokens, floating-point operations, or parameters."""
+"""What arms are given alike: steps, tokens, floating-point operations, seconds, or parameters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Literal
 from variorum.errors import UsageError
 from variorum.spec.model import Model
 from variorum.spec.size import size
+from variorum.training import budget
 
-_MANY = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p": 1e15}
-_COUNT = re.compile(r"([\d.,_]+)\s*([kmgbtp]?)[ -]*(steps?|tokens?|flops?)", re.IGNORECASE)
+_MANY = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_FLOPS = re.compile(r"([\d.,_]+)\s*([kmgtp]?)[ -]*flops?", re.IGNORECASE)
 NEAR = 0.02
 """Parameters are matched when they are this near, as a share."""
 
@@ -22,31 +23,32 @@ class Budget:
     """``amount`` of ``unit`` for each arm, as it was ``said``."""
 
     amount: float
-    unit: Literal["steps", "tokens", "flops"]
+    unit: Literal["steps", "tokens", "flops", "seconds"]
     said: str
 
     def __str__(self) -> str:
         return self.said
 
-    def steps(self, *, tokens: float, flops: float) -> int:
-        """How many steps that is, where one reads so many tokens and takes so many operations."""
-        return max(1, round(self.amount / {"steps": 1.0, "tokens": tokens, "flops": flops}[self.unit]))
+    def steps(self, *, tokens: float = 1, flops: float = 1, seconds: float = 1) -> int:
+        """How many steps that is, where one reads so many tokens, and takes so many operations or seconds."""
+        each = {"steps": 1.0, "tokens": tokens, "flops": flops, "seconds": seconds}[self.unit]
+        return max(1, round(self.amount / each))
 
 
 def budget_of(text: str) -> Budget:
-    """``300steps``, ``5Mtokens``, ``2Tflops``.
+    """``300steps``, ``5Mtokens``, ``2Tflops``, ``90s``.
 
     Raises:
         UsageError: it is none of these, or nothing.
     """
-    told = _COUNT.fullmatch(text.strip())
-    amount = float(told[1].replace(",", "").replace("_", "")) * _MANY[told[2].lower()] if told else 0
-    if told is None or not amount > 0:
-        raise UsageError(f"{text!r} is no budget", where="--budget", remedy="write 300steps, 5Mtokens or 2Tflops")
-    unit: Literal["steps", "tokens", "flops"] = "steps"
-    if told[3][0].lower() != "s":
-        unit = "tokens" if told[3][0].lower() == "t" else "flops"
-    return Budget(amount, unit, text.strip())
+    said = text.strip()
+    if (told := _FLOPS.fullmatch(said)) is None:
+        plain = budget.budget_of(said)
+        return Budget(plain.amount, plain.unit, said)
+    amount = float(told[1].replace(",", "").replace("_", "")) * _MANY[told[2].lower()]
+    if not amount > 0:
+        raise UsageError(f"{text!r} is no budget", where="--budget", remedy="write 300steps, 5Mtokens, 2Tflops or 90s")
+    return Budget(amount, "flops", said)
 
 
 def matched(spec: Model, like: Model, dial: Literal["width", "depth"]) -> Model:

@@ -21,7 +21,7 @@ from variorum.study.files import sweep, write_whole
 
 COMPUTES = ("spec", "parts", "attention", "objectives", "training", "tasks")
 """Packages whose source decides a cell's numbers, beside the single files in :data:`COMPUTES_FILES`."""
-COMPUTES_FILES = ("model.py", "builder.py", "study/jobs.py")
+COMPUTES_FILES = ("model.py", "builder.py", "study/jobs.py", "study/ways.py", "study/answering.py")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class Cell:
         call: ``module:function`` that computes it, run in a worker as ``function(report=…, **work)``.
         work: its arguments; everything in here is hashed, except paths, whose content ``data`` stands for.
         data: sha256 of the data read.
+        apart: what sets it apart from other cells of its arm and seed.
         steps: units of progress that the function reports.
     """
 
@@ -43,10 +44,11 @@ class Cell:
     data: str
     steps: int
     threads: int
+    apart: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.study}/{self.arm} seed {self.seed}"
+        return f"{self.study}/{self.arm} {self.apart or f'seed {self.seed}'}"
 
     @cached_property
     def design(self) -> str:
@@ -73,13 +75,13 @@ class CellResult:
     """What a finished cell leaves.
 
     Attributes:
-        items: score of each item (bits per byte), or its predicted class id.
+        items: score of each item (bits per byte), or what was answered, as JSON holds it: a class id, a number, tags.
         curve: held-out score after so many steps, (step, score).
         losses: training loss of each step, nats per target.
         facts: parameters, seconds, peak memory, threads, versions: recorded, never compared.
     """
 
-    items: tuple[float, ...]
+    items: tuple[Any, ...]
     curve: tuple[tuple[int, float], ...]
     losses: tuple[float, ...]
     facts: Mapping[str, Any]

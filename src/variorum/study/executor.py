@@ -2,7 +2,8 @@
 
 Each worker is a fresh process that loads torch once, with a pinned number of threads, and computes cells
 until there are none. It dies with its parent, ignores the terminal's interrupt (the parent decides), and its
-own death costs one cell. Results travel back to the parent, which alone writes files.
+own death costs one cell. Results travel back to the parent, which alone writes files. Executors that leave this
+machine are `on_ray` and `on_slurm`; `executors` finds them by name.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from variorum.errors import VariorumError
+from variorum.study.room import available_memory
 
 TICK = 0.5
 """Seconds between two :class:`Tick` events when nothing else happens."""
@@ -53,10 +55,11 @@ class Advanced:
 
 @dataclass(frozen=True)
 class Finished:
-    """The job returned."""
+    """The job returned; ``worker`` names the process that computed it."""
 
     job: Job
     result: Any
+    worker: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,48 @@ Event = Started | Advanced | Finished | Failed | Tick
 
 
 class Executor(Protocol):
-    """Runs jobs in any order; yields every event; never raises for a job's failure."""
+    """Runs jobs in any order; yields every event; never raises for a job's failure. Leaving it ends what still runs.
+
+    Attributes:
+        workers: jobs side by side, settled once it was entered.
+    """
+
+    workers: int
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Event]: ...
 
+    def memory(self) -> int | None:
+        """Bytes that all workers together may take; None where nobody says."""
+
+
+Answer = tuple[Literal["finished"], Any] | tuple[Literal["failed"], tuple[str, str]]
+"""What a job returned, or its cause and detail; it travels between processes."""
+
+
+def answer(job: Job, report: Report) -> Answer:
+    """Carry out a job in this process."""
+    try:
+        module, _, function = job.call.partition(":")
+        call = getattr(importlib.import_module(module), function)
+        return "finished", call(report=report, **job.arguments)
+    except VariorumError as error:
+        return "failed", (str(error), traceback.format_exc())
+    except Exception as error:  # a cell's fault is the study's news, not its end
+        first = str(error).splitlines()[0] if str(error) else ""
+        return "failed", (f"{type(error).__name__}: {first}", traceback.format_exc())
+
+
+def event_of(job: Job, said: Answer, worker: str) -> Finished | Failed:
+    """The end of a job, from what its worker answered."""
+    return Finished(job, said[1], worker) if said[0] == "finished" else Failed(job, *said[1])
+
 
 class LocalPool:
-    """Worker processes on this machine. A context manager: leaving it ends them."""
+    """Worker processes on this machine."""
 
     def __init__(self, *, workers: int, threads: int) -> None:
         self.workers, self.threads = workers, threads
@@ -97,6 +135,10 @@ class LocalPool:
         for worker in self._pool:
             worker.stop()
         self._pool = []
+
+    def memory(self) -> int | None:
+        """What this machine, or this container, has left."""
+        return available_memory()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Event]:
         """Yield events until every job has finished or failed."""
@@ -152,9 +194,7 @@ class _Worker:
         if kind == "advanced":
             return Advanced(job, payload)
         self.job = None
-        if kind == "finished":
-            return Finished(job, payload)
-        return Failed(job, *payload)
+        return event_of(job, (kind, payload), str(self.process.pid))
 
     def stop(self) -> None:
         self.pipe.close()
@@ -215,21 +255,7 @@ def _serve(pipe: Connection, threads: int) -> None:
         except (EOFError, ConnectionResetError):
             return
         pipe.send(("started", None))
-        pipe.send(_answer(pipe, job))
-
-
-def _answer(pipe: Connection, job: Job) -> tuple[str, Any]:
-    try:
-        module, _, function = job.call.partition(":")
-        call = getattr(importlib.import_module(module), function)
-        return "finished", call(report=lambda done: pipe.send(("advanced", done)), **job.arguments)
-    except VariorumError as error:
-        return "failed", (str(error), traceback.format_exc())
-    except Exception as error:  # a cell's fault is the study's news, not its end
-        return "failed", (
-            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            traceback.format_exc(),
-        )
+        pipe.send(answer(job, lambda done: pipe.send(("advanced", done))))
 
 
 def _die_with_parent() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variorum.errors import NotFound, nearest
-from variorum.study.asked import Asked, asked
+from variorum.study.asked import Asked, Told, asked, read
 
 FOLDER = Path(__file__).parent / "studies"
 
@@ -44,7 +44,14 @@ def find(name: str) -> Ready:
     return _read(FOLDER / f"{found[0]}.toml")
 
 
+def named(study: str) -> Told:
+    """What a study file, or the ready study of a name, asks for; raises as those that read them."""
+    return read(Path(study)) if study.endswith(".toml") else find(study).asked
+
+
 def _read(path: Path) -> Ready:
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     published, changed = told.pop("published"), told.pop("changed")
-    return Ready(name=path.stem, published=published, changed=changed, asked=asked(told, where=path.name))
+    ready = asked(told, where=path.name)
+    assert isinstance(ready, Asked), "the claims of the library are about pretraining"
+    return Ready(name=path.stem, published=published, changed=changed, asked=ready)

@@ -1,4 +1,4 @@
-"""The plan: what will run, what it will cost on this machine, and whether it fits.
+"""The plan: what will run, what it will cost here, and whether it fits.
 
 Costs come from a few real steps of every arm, run as the cells will be run: side by side, with the same
 threads. A plan that does not fit memory, disk or the time allowed is refused before anything is computed.
@@ -6,17 +6,18 @@ threads. A plan that does not fit memory, disk or the time allowed is refused be
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from variorum.errors import OverBudget
 from variorum.study import words
 from variorum.study.cells import Cell
 from variorum.study.design import Study
 from variorum.study.progress import clock
+from variorum.study.room import free_space
 
 DISK_PER_CELL = 256 * 1024
 """Bytes one cell's result may take; the largest seen was 60 KiB."""
@@ -24,8 +25,8 @@ DISK_FIXED = 32 * 1024**2
 """Bytes for tokenised data and the report."""
 FEWEST_STEPS = 6
 """With fewer there is no learning curve to draw."""
-SLOWER = 1.15
-"""Upper end of the time band over the slowest measured steps: neighbours, caches, temperature."""
+FASTER, SLOWER = 0.85, 1.3
+"""Ends of the time band over the measured pace: neighbours, caches, temperature."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Measured:
     """A few real steps of one arm.
 
     Attributes:
-        step_seconds: each measured step, the warm-up left out. fixed_seconds: building and scoring of one cell.
+        step_seconds: each measured step, the warm-up left out. fixed_seconds: all else that one cell takes.
         peak_bytes: resident memory of the worker at its height. parameters: trained numbers.
     """
 
@@ -42,56 +43,66 @@ class Measured:
     peak_bytes: int
     parameters: int
 
-    def seconds(self, steps: int) -> tuple[float, float, float]:
-        """Low, middle and high estimate for a cell of ``steps`` steps."""
-        ordered = sorted(self.step_seconds)
-        middle = ordered[len(ordered) // 2]
-        return (
-            ordered[0] * steps + self.fixed_seconds,
-            middle * steps + self.fixed_seconds,
-            (ordered[-1] * steps + self.fixed_seconds) * SLOWER,
-        )
+    @property
+    def pace(self) -> float:
+        """Seconds of a usual step."""
+        return median(self.step_seconds)
+
+    def seconds(self, steps: int) -> float:
+        """What a cell of so many steps takes."""
+        return self.pace * steps + self.fixed_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Studies, their cells, which are already there, and the measured cost of the others.
 
-    ``steps`` is what the user asked for with ``--steps``, to say what would fit.
+    Attributes:
+        trials: cells that come first, for what they find decides the others.
+        failed: arms whose measured steps failed, with the cause.
+        steps: what the budget's dial stands at, to say what would fit.
+        available: bytes of memory that the workers may take; None where nobody says.
     """
 
     studies: tuple[Study, ...]
     cells: tuple[Cell, ...]
     cached: frozenset[str]
-    measured: Mapping[tuple[str, str], Measured]
     workers: int
     threads: int
     steps: int
     out: Path
+    trials: tuple[Cell, ...] = ()
+    measured: Mapping[tuple[str, str], Measured] = field(default_factory=dict)
+    failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    available: int | None = None
 
     @property
     def pending(self) -> tuple[Cell, ...]:
-        """Cells that must be computed, the costliest first, so that the last ones end together."""
-        todo = [cell for cell in self.cells if cell.key not in self.cached]
+        """Cells that must be computed, the costliest of each seed first, so that the last ones end together."""
+        return self._left(self.cells)
+
+    @property
+    def untried(self) -> tuple[Cell, ...]:
+        """Trials that must be computed."""
+        return self._left(self.trials)
+
+    def _left(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+        todo = [cell for cell in cells if cell.key not in self.cached]
         return tuple(sorted(todo, key=lambda cell: (cell.seed, -self.expected(cell))))
 
     def expected(self, cell: Cell) -> float:
         """Expected seconds of a cell."""
         found = self.measured.get((cell.study, cell.arm))
-        return found.seconds(cell.steps)[1] if found else 1.0
+        return found.seconds(cell.steps) if found else 1.0
 
     @property
     def band(self) -> tuple[float, float]:
-        """Seconds the pending cells take, low and high, on this plan's workers."""
-        costs = [
-            self.measured[cell.study, cell.arm].seconds(cell.steps)
-            for cell in self.pending
-            if (cell.study, cell.arm) in self.measured
-        ]
-        longest = max((high for _, _, high in costs), default=0.0)
-        return sum(cost[0] for cost in costs) / self.workers, sum(
-            cost[2] for cost in costs
-        ) / self.workers + longest / 2
+        """Seconds that the trials and then the cells take, low and high, on this plan's workers."""
+        whole = 0.0
+        for stage in (self.untried, self.pending):
+            known = [cell for cell in stage if (cell.study, cell.arm) in self.measured]
+            whole += until_all_end([self.expected(cell) for cell in known], self.workers)
+        return FASTER * whole, SLOWER * whole
 
     @property
     def memory(self) -> int:
@@ -101,23 +112,22 @@ class Plan:
     @property
     def disk(self) -> int:
         """Bytes to be written."""
-        return DISK_FIXED + DISK_PER_CELL * len(self.pending)
+        return DISK_FIXED + DISK_PER_CELL * len((*self.untried, *self.pending))
 
-    def check(self, *, time_limit: float | None, memory: int | None = None, disk: int | None = None) -> None:
+    def check(self, *, time_limit: float | None, disk: int | None = None) -> None:
         """Refuse what does not fit.
 
         Args:
             time_limit: seconds allowed, None for any.
-            memory, disk: bytes available; read from the machine where not given.
+            disk: bytes free; read from the machine where not given.
 
         Raises:
             OverBudget: with what is needed, what is there, and what would fit.
         """
-        have_memory = available_memory() if memory is None else memory
         have_disk = free_space(self.out) if disk is None else disk
-        if have_memory is not None and self.memory > have_memory:
+        if self.available is not None and self.memory > self.available:
             raise OverBudget(
-                f"needs {gib(self.memory)} of memory, {gib(have_memory)} is available",
+                f"needs {gib(self.memory)} of memory, {gib(self.available)} is available",
                 where="study plan",
                 remedy="run fewer workers (--workers 1)",
             )
@@ -134,6 +144,14 @@ class Plan:
                 where="study plan",
                 remedy=f"about --steps {fewer} would fit" if fewer >= FEWEST_STEPS else "allow more with --time-limit",
             )
+
+
+def until_all_end(seconds: Sequence[float], workers: int) -> float:
+    """When the last of several jobs ends, each begun in turn by the first worker that is free."""
+    free = [0.0] * workers
+    for one in seconds:
+        heapq.heapreplace(free, free[0] + one)
+    return max(free)
 
 
 def render(plan: Plan) -> str:
@@ -171,11 +189,11 @@ def _cost_table(plan: Plan, study: Study, cells: Sequence[Cell]) -> list[str]:
         count = f"{len(mine)}" + (f" ({ready} ready)" if ready else "")
         found = plan.measured.get((study.name, arm.name))
         if found is None:
-            lines.append(f"  {arm.title:{width}}  {count:>11}  {'–':>11}  {'–':>7}  {'–':>7}")
+            why = plan.failed.get((study.name, arm.name))
+            lines.append(f"  {arm.title:{width}}  {count:>11}  {f'FAILED: {why}' if why else 'nothing to measure'}")
             continue
-        middle = sorted(found.step_seconds)[len(found.step_seconds) // 2]
-        cost = found.seconds(mine[0].steps)[1]
-        lines.append(f"  {arm.title:{width}}  {count:>11}  {found.parameters:>11,}  {middle:>7.3f}  {cost:>7.1f}")
+        cost = found.seconds(mine[0].steps)
+        lines.append(f"  {arm.title:{width}}  {count:>11}  {found.parameters:>11,}  {found.pace:>7.3f}  {cost:>7.1f}")
     return lines
 
 
@@ -186,7 +204,8 @@ def summary(plan: Plan) -> str:
         return f"{len(plan.cells)} cells, all ready: nothing to compute."
     low, high = plan.band
     return (
-        f"{len(plan.pending)} cells to compute"
+        (f"{len(plan.untried)} trials and " if plan.untried else "")
+        + f"{len(plan.pending)} cells to compute"
         + (f" ({ready} ready)" if ready else "")
         + f": {clock(low)} to {clock(high)} on "
         f"{plan.workers} worker{'s' * (plan.workers > 1)} of {plan.threads} thread{'s' * (plan.threads > 1)}, "
@@ -199,43 +218,13 @@ def gib(size: int) -> str:
     return f"{size / 1024**3:.1f} GiB" if size >= 1024**3 else f"{size / 1024**2:.0f} MiB"
 
 
-def free_space(folder: Path) -> int:
-    """Free bytes on the disk that will hold ``folder``, which need not exist yet."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
-def available_memory() -> int | None:
-    """Bytes that can be had without swapping, inside this container's limit; None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            have = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
-    try:
-        with (
-            open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit,
-            open("/sys/fs/cgroup/memory.current", encoding="ascii") as used,
-        ):
-            have = min(have, int(limit.read()) - int(used.read()))
-    except (OSError, ValueError):
-        pass  # no limit
-    return have
-
-
-def default_workers() -> int:
-    """Cells side by side: one per core this process may use."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, usable)
-
-
 def as_json(plan: Plan) -> dict[str, object]:
     """The plan for programs."""
     low, high = plan.band
     return {
         "cells": len(plan.cells),
         "to_compute": len(plan.pending),
+        "trials": len(plan.untried),
         "seconds": [low, high],
         "memory_bytes": plan.memory,
         "disk_bytes": plan.disk,
@@ -254,7 +243,12 @@ def as_json(plan: Plan) -> dict[str, object]:
                 "equal": study.equal,
                 "unequal": study.unequal,
                 "arms": [
-                    {"name": arm.name, "title": arm.title, "measured": plan.measured.get((study.name, arm.name))}
+                    {
+                        "name": arm.name,
+                        "title": arm.title,
+                        "measured": plan.measured.get((study.name, arm.name)),
+                        "failed": plan.failed.get((study.name, arm.name), ""),
+                    }
                     for arm in study.arms
                 ],
             }

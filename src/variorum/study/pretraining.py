@@ -1,30 +1,33 @@
 """A study of pretraining: arms learn from the same texts within one budget, and are judged on texts held out.
 
 Arms differ in their specs alone. The vocabulary is the first arm's and learned once; its recipe is every arm's, unless
-each is to have its own. What is compared has to be the same question: bits per byte where all arms give text a
-probability, else the objective's loss, where the rules call it comparable.
+each is to have its own, or of a grid of learning rates, which all try, the one that suits it. What is compared has to
+be the same question: bits per byte where all arms give text a probability, else the objective's loss, where the rules
+call it comparable.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from variorum.errors import UsageError, nearest
+from variorum.errors import UsageError
 from variorum.spec import rules
 from variorum.spec.model import Model
 from variorum.spec.size import size
-from variorum.study import labelled
+from variorum.study import labelled, settling
 from variorum.study.budgets import Budget
-from variorum.study.cells import Cell, fingerprint
+from variorum.study.cells import Cell, CellResult, fingerprint
+from variorum.study.claims import claims_of, each_beats
 from variorum.study.design import Arm, Metric, Study
 from variorum.study.labelled import Rows
-from variorum.study.plan import FEWEST_STEPS
-from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
+from variorum.study.plan import FEWEST_STEPS, Measured
+from variorum.study.session import ANY, THREADS, Declared, Limits, Page, Trials, declared_looks
+from variorum.study.settling import OWN_SEED, Trained
 from variorum.study.statistics import Claim, looks_of
 from variorum.text.stream import Source
 from variorum.training.wishes import Wishes
@@ -32,6 +35,8 @@ from variorum.training.wishes import Wishes
 BITS = Metric(name="held-out loss", unit="bits per byte", lower_is_better=True, by_item=True)
 LOSS = Metric(name="held-out loss", unit="nats per target", lower_is_better=True, by_item=True)
 CURVE_POINTS = FEWEST_STEPS
+UNTIMED = 1000
+"""Steps of a cell whose time is still to be measured."""
 JOB, PROBED = "variorum.study.jobs:pretrain_cell", "variorum.study.jobs:probed_cell"
 PROBE = {"epochs": 2, "learning_rate": 5e-4, "max_length": 64}
 """How a pretrained arm learns the labelled rows that it is judged on."""
@@ -63,6 +68,8 @@ class Wanted:
         recipes: "shared" trains every arm by the first one's recipe, "own" each by its own.
         left: what a walk left out, to be told.
         probe: labelled rows that every arm learns after its pretraining and is judged on, in place of its loss.
+        rates: learning rates that every arm tries on training texts, to keep the one that suits it.
+        matched: what gave every arm the first one's parameters, if anything did.
     """
 
     title: str
@@ -78,6 +85,14 @@ class Wanted:
     wishes: Wishes = Wishes()  # noqa: RUF009 - frozen
     left: tuple[str, ...] = ()
     probe: Rows | None = None
+    rates: tuple[float, ...] = ()
+    matched: Literal["", "width", "depth"] = ""
+
+    def __post_init__(self) -> None:
+        if self.rates and self.wishes.rate is not None:
+            raise UsageError("one rate is given, and rates to pick from", where="--rates", remedy="drop --rate")
+        if len(set(self.rates)) < len(self.rates) or any(rate <= 0 for rate in self.rates) or len(self.rates) == 1:
+            raise UsageError("rates are several, each above 0 and named once", where="--rates")
 
 
 NAME = "pretraining"
@@ -86,18 +101,53 @@ NAME = "pretraining"
 def declare(
     wanted: Wanted, out: Path, *, limits: Limits = ANY, keep: bool = True, say: Callable[[str], None]
 ) -> Declared:
-    """Fix arms, data, steps, claims and cells; texts are tokenised here, once.
+    """Fix arms, data, steps, claims and cells; texts are tokenised here, once, and where the budget is a time, a few
+    steps of every arm are timed.
 
     Raises:
         UsageError: arms that cannot be compared, a claim about no arm, too few seeds.
     """
+    looks_of(wanted.seeds, wanted.looks)
+    metric = _metric(wanted, _trained(wanted, vocab=wanted.texts.vocab, pad_id=0))  # refused before a text is read
+    claims = claims_of(wanted.claims, wanted.arms, metric) or each_beats(_pairs(wanted), metric)
+    ground = _prepared(wanted, out, say)
+    trained = _trained(wanted, vocab=ground.vocab, pad_id=ground.pad_id)
+    design = _Design(wanted=wanted, metric=metric, claims=claims, ground=ground, out=out, limits=limits, keep=keep)
+    measured: Mapping[tuple[str, str], Measured] = {}
+    if wanted.budget.unit == "seconds":
+        cells = [design.cell(one, OWN_SEED) for one in trained]
+        pace, measured = settling.paces(cells, out, limits=limits, keep=keep, say=say)
+        trained = [_timed(one, wanted.budget.steps(seconds=pace[one.arm.name])) for one in trained]
+    declared = replace(design.declared(trained), measured=measured)
+    if not wanted.rates:
+        return declared
+    tried = [settling.trials(one, wanted.rates, design.cell(one, OWN_SEED)) for one in trained]
+
+    def decide(results: Mapping[str, CellResult]) -> Declared:
+        best = [settling.picked(one, cells, results) for one, cells in zip(trained, tried, strict=True)]
+        return replace(design.declared(best), measured=measured)
+
+    return replace(declared, trials=Trials(tuple(cell for cells in tried for cell in cells.values()), decide))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ground:
+    """The texts as every arm reads them: the folder of their shards, what is in it, and its hash."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+    vocab: int
+    pad_id: int | None
+    digest: str
+
+
+def _prepared(wanted: Wanted, out: Path, say: Callable[[str], None]) -> _Ground:
     from variorum.text import load_tokenizer
     from variorum.training import shards
     from variorum.training.prepare import corpus
     from variorum.training.rundir import DATA, Asked
 
-    looks, texts = looks_of(wanted.seeds, wanted.looks), wanted.texts
-    metric = _metric(wanted, _trained(wanted, vocab=texts.vocab, pad_id=0))  # refused before a text is read
+    texts = wanted.texts
     asked = Asked(
         model=texts.like, set=(), scale="", sources=texts.sources, validation=texts.validation,
         tokenizer=texts.tokenizer, vocab=texts.vocab, budget="", wishes=wanted.wishes,
@@ -107,58 +157,41 @@ def declare(
     corpus(asked, folder, workers=1, say=say)
     facts = shards.facts_of(folder / DATA)
     tokenizer = load_tokenizer(folder / DATA / shards.TOKENIZER)
-    trained = _trained(wanted, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id)
-    seeds, claims = tuple(range(wanted.seeds)), _claims(wanted, metric)
-    data = fingerprint([facts, (folder / DATA / shards.TOKENIZER).name])
-
-    def made(looks: tuple[int, ...]) -> tuple[Study, tuple[Cell, ...]]:
-        study = _study(wanted, trained, metric, claims, seeds, looks, facts)
-        return study, tuple(_cell(wanted, one, seed, folder, data, metric) for seed in seeds for one in trained)
-
-    study, cells = made(looks)
-    before = declared_looks(out, cells, looks, keep=keep)
-    if before != looks:
-        study, cells = made(before)
-    lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds. More training may change any of it."
-    page, probe = Page(title=wanted.title, lead=lead, colophon=_sources(texts)), wanted.probe
-    return Declared(
-        out=out, studies=(study,), cells=cells, page=page, steps=max(one.steps for one in trained), limits=limits,
-        truths={} if probe is None else {NAME: probe.truth}, texts={} if probe is None else {NAME: probe.test},
+    return _Ground(
+        folder=folder, facts=facts, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id,
+        digest=fingerprint([facts, (folder / DATA / shards.TOKENIZER).name]),
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """An arm with all that is settled of its training."""
-
-    arm: Arm
-    settled: Any
-    steps: int
-    wishes: Wishes
-
-
-def _trained(wanted: Wanted, *, vocab: int, pad_id: int | None) -> list[_Trained]:
+def _trained(wanted: Wanted, *, vocab: int, pad_id: int | None) -> list[Trained]:
+    """Every arm fitted to the vocabulary, with its numbers; a time is no number of steps yet."""
     from variorum.spec.small import worded
     from variorum.training.recipes import settle
 
-    found: list[_Trained] = []
+    found: list[Trained] = []
     for arm in wanted.arms:
         spec = _spec(arm)
         recipe = spec if wanted.recipes == "own" or not found else _spec(found[0].arm)
         settled = settle(recipe, wanted.wishes)
         if recipe is not spec:  # how rows are cut belongs to the objective
             own = settle(spec, wanted.wishes)
-            settled = dataclasses.replace(settled, format=own.format, why=settled.why | {"format": own.why["format"]})
+            settled = replace(settled, format=own.format, why=settled.why | {"format": own.why["format"]})
         spec = worded(spec, vocab=vocab, pad_id=pad_id, length=settled.length)
         spec = spec.set({"tokenizer": _spec(wanted.arms[0]).tokenizer})
         rules.require(spec, rules.BUILD)
         rows = settled.batch * settled.length
         cost = 3 * size(spec, head=_heads(spec), context=settled.length, batch=settled.batch).forward_flops
-        steps = wanted.budget.steps(tokens=rows, flops=cost)
-        if steps < FEWEST_STEPS:
-            raise UsageError(f"{arm.title}: the budget is {steps} steps", where="--budget", remedy="give more")
-        found.append(_Trained(dataclasses.replace(arm, spec=spec), settled, steps, wanted.wishes))
+        one = Trained(replace(arm, spec=spec), settled, UNTIMED)
+        if wanted.budget.unit != "seconds":
+            one = _timed(one, wanted.budget.steps(tokens=rows, flops=cost))
+        found.append(one)
     return found
+
+
+def _timed(one: Trained, steps: int) -> Trained:
+    if steps < FEWEST_STEPS:
+        raise UsageError(f"{one.arm.title}: the budget is {steps} steps", where="--budget", remedy="give more")
+    return replace(one, steps=steps)
 
 
 def _spec(arm: Arm) -> Model:
@@ -170,7 +203,7 @@ def _heads(spec: Model) -> tuple[str, ...]:
     return tuple(spec.architecture.heads)
 
 
-def _metric(wanted: Wanted, trained: Sequence[_Trained]) -> Metric:
+def _metric(wanted: Wanted, trained: Sequence[Trained]) -> Metric:
     """Macro-F1 of a probe; else bits per byte where every arm gives text a probability; else the loss."""
     if wanted.probe is not None:
         return labelled.METRIC
@@ -183,80 +216,104 @@ def _metric(wanted: Wanted, trained: Sequence[_Trained]) -> Metric:
     return BITS if measure == "bits_per_byte" else LOSS
 
 
-def _claims(wanted: Wanted, metric: Metric) -> tuple[Claim, ...]:
-    """The claims as they were written; else that each arm beats the one before it, or the first."""
-    titles = {arm.name: arm.title for arm in wanted.arms}
-    if wanted.claims:
-        return tuple(_read(text, titles, metric) for text in wanted.claims)
-    pairs = (
-        itertools.pairwise(titles)
-        if wanted.against == "before"
-        else ((next(iter(titles)), b) for b in list(titles)[1:])
-    )
-    return tuple(Claim(name=f"{titles[b]} beats {titles[a]}", better=b, worse=a, metric=metric.name) for a, b in pairs)
+def _pairs(wanted: Wanted) -> Iterable[tuple[Arm, Arm]]:
+    """Whom each arm is to beat: the one before it, or the first."""
+    if wanted.against == "before":
+        return ((b, a) for a, b in itertools.pairwise(wanted.arms))
+    return ((arm, wanted.arms[0]) for arm in wanted.arms[1:])
 
 
-def _read(text: str, titles: Mapping[str, str], metric: Metric) -> Claim:
-    """``A beats B`` or ``A beats B by 0.02``, arms by their names."""
-    better, beats, rest = text.partition(" beats ")
-    worse, by, margin = rest.partition(" by ")
-    if not beats:
-        raise UsageError(f"{text!r} claims nothing", where="--claim", remedy='write "A beats B by 0.02"')
-    for name in (better.strip(), worse.strip()):
-        if name not in titles:
-            remedy = nearest(name, titles) or f"one of {', '.join(titles)}"
-            raise UsageError(f"a claim names no arm: {name!r}", where="--claim", remedy=remedy)
-    try:
-        least = float(margin) if by else 0.0
-    except ValueError:
-        raise UsageError(f"{margin!r} is no number", where=f"claim {text!r}") from None
-    return Claim(name=text, better=better.strip(), worse=worse.strip(), metric=metric.name, margin=least)
+@dataclass(frozen=True, kw_only=True)
+class _Design:
+    """All of a study but how its arms are trained."""
 
+    wanted: Wanted
+    metric: Metric
+    claims: tuple[Claim, ...]
+    ground: _Ground
+    out: Path
+    limits: Limits
+    keep: bool
 
-def _study(
-    wanted: Wanted, trained: Sequence[_Trained], metric: Metric, claims: tuple[Claim, ...], seeds: tuple[int, ...],
-    looks: tuple[int, ...], facts: Mapping[str, Any],
-) -> Study:  # fmt: skip
-    first, steps = trained[0].settled, sorted({one.steps for one in trained})
-    rows = f"{first.batch} rows × {first.length} tokens"
-    shared = "the first arm's recipe" if wanted.recipes == "shared" else "nothing of the recipes but rows and lengths"
-    unequal = ["parameters and seconds per step (in the table)"]
-    if len(steps) > 1:
-        unequal.append(f"steps: {steps[0]:,} to {steps[-1]:,}, so that each arm does the same {wanted.budget.unit}")
-    if wanted.recipes == "own":
-        unequal.append("the recipes: learning rate, schedule and decay are each arm's own")
-    if wanted.left:
-        unequal.append(f"left out of the walk: {'; '.join(wanted.left)}")
-    return Study(
-        name=NAME, title=wanted.title, question=wanted.question, arms=tuple(one.arm for one in trained), claims=claims,
-        metric=metric, seeds=seeds, looks=looks,
-        budget=f"{wanted.budget}: {' to '.join(f'{n:,}' for n in (steps[0], steps[-1])[: len(steps)])} steps × {rows}",
-        items=f"{facts['validation']['documents']:,} held-out documents, read in batches of their own"
-        if wanted.probe is None else f"{len(wanted.probe.test):,} held-out rows of {wanted.probe.where}, after "
-        f"{PROBE['epochs']} epochs of fine-tuning on {len(wanted.probe.train):,}",
-        equal=(f"texts and their order, the vocabulary, held-out questions, {shared}, and the draw behind the initial "
-               "value of every parameter that two arms share",),
-        unequal=tuple(unequal),
-    )  # fmt: skip
+    def declared(self, trained: Sequence[Trained]) -> Declared:
+        """The study of arms that are trained so."""
+        wanted, probe = self.wanted, self.wanted.probe
+        cells = tuple(self.cell(one, seed) for seed in range(wanted.seeds) for one in trained)
+        looks = declared_looks(self.out, cells, looks_of(wanted.seeds, wanted.looks), keep=self.keep)
+        study = self.study(trained, looks)
+        lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds. More training may change any."
+        return Declared(
+            out=self.out, studies=(study,), cells=cells, steps=max(one.steps for one in trained), limits=self.limits,
+            page=Page(title=wanted.title, lead=lead, colophon=_sources(wanted.texts)),
+            truths={} if probe is None else {NAME: probe.truth}, texts={} if probe is None else {NAME: probe.test},
+        )  # fmt: skip
 
+    def study(self, trained: Sequence[Trained], looks: tuple[int, ...]) -> Study:
+        """What is compared, and what is held equal."""
+        wanted, first = self.wanted, trained[0].settled
+        steps = sorted({one.steps for one in trained})
+        counts = " to ".join(f"{n:,}" for n in (steps[0], steps[-1])[: len(steps)])
+        return Study(
+            name=NAME, title=wanted.title, question=wanted.question, arms=tuple(one.arm for one in trained),
+            claims=self.claims, metric=self.metric, seeds=tuple(range(wanted.seeds)), looks=looks, items=self._items(),
+            budget=f"{wanted.budget}: {counts} steps × {first.batch} rows × {first.length} tokens",
+            equal=tuple(self._equal()), unequal=tuple(self._unequal(trained, steps)),
+        )  # fmt: skip
 
-def _cell(wanted: Wanted, one: _Trained, seed: int, folder: Path, data: str, metric: Metric) -> Cell:
-    from variorum.training.rundir import Plan, machine
+    def _items(self) -> str:
+        probe = self.wanted.probe
+        if probe is None:
+            return f"{self.ground.facts['validation']['documents']:,} held-out documents, read in batches of their own"
+        return (
+            f"{len(probe.test):,} held-out rows of {probe.where}, after {PROBE['epochs']} epochs of fine-tuning on "
+            f"{len(probe.train):,}"
+        )
 
-    spec = _spec(one.arm)
-    plan = Plan(
-        spec=spec, settled=one.settled, steps=one.steps, every=one.steps, saves=one.steps, patience=0, seed=seed,
-        precision=one.wishes.precision, recompute=one.wishes.recompute, machine=machine(1),
-    )  # fmt: skip
-    looks = tuple(sorted({round(one.steps * i / CURVE_POINTS) for i in range(1, CURVE_POINTS)} - {0, one.steps}))
-    work: dict[str, Any] = {"plan": plan, "folder": folder}
-    if wanted.probe is None:
-        work |= {"looks": looks, "unit": metric.unit}
-    else:
-        probe = wanted.probe
-        work |= {"rows": {"train": probe.train, "labels": probe.train_labels, "test": probe.test}, "how": PROBE}
-    call = JOB if wanted.probe is None else PROBED
-    return Cell(study=NAME, arm=one.arm.name, seed=seed, call=call, work=work, data=data, steps=one.steps, threads=1)
+    def _equal(self) -> Iterator[str]:
+        wanted = self.wanted
+        recipe = "the first arm's recipe" if wanted.recipes == "shared" else "rows and lengths"
+        yield (f"texts and their order, the vocabulary, held-out questions, {recipe}, and the draw behind the initial "
+               "value of every parameter that two arms share")  # fmt: skip
+        if wanted.matched:
+            yield f"parameters, by the {wanted.matched} of every arm but the first"
+        if wanted.rates:
+            grid = ", ".join(f"{rate:g}" for rate in wanted.rates)
+            yield (f"the search for a learning rate: {grid}, each for {settling.SHARE:.0%} of the steps, on training "
+                   "texts alone and with a seed that is not reported")  # fmt: skip
+
+    def _unequal(self, trained: Sequence[Trained], steps: Sequence[int]) -> Iterator[str]:
+        wanted = self.wanted
+        yield "seconds per step (in the table)" if wanted.matched else "parameters and seconds per step (in the table)"
+        if len(steps) > 1:
+            alike = "the seconds of training" if wanted.budget.unit == "seconds" else wanted.budget.unit
+            yield f"steps: {steps[0]:,} to {steps[-1]:,}, so that each arm has the same {alike}"
+        if wanted.recipes == "own":
+            yield "the recipes: learning rate, schedule and decay are each arm's own"
+        if wanted.rates:
+            found = [settling.told(one, wanted.rates) for one in trained if one.scores is not None]
+            yield f"the learning rate that suits: {'; '.join(found) or 'to be tried'}"
+        if wanted.left:
+            yield f"left out of the walk: {'; '.join(wanted.left)}"
+
+    def cell(self, one: Trained, seed: int) -> Cell:
+        """One arm with one seed."""
+        from variorum.training.rundir import Plan, machine
+
+        wishes, probe = self.wanted.wishes, self.wanted.probe
+        plan = Plan(
+            spec=_spec(one.arm), settled=one.settled, steps=one.steps, every=one.steps, saves=one.steps, patience=0,
+            seed=seed, precision=wishes.precision, recompute=wishes.recompute, machine=machine(THREADS),
+        )  # fmt: skip
+        work: dict[str, Any] = {"plan": plan, "folder": self.ground.folder}
+        if probe is None:
+            looks = {round(one.steps * i / CURVE_POINTS) for i in range(1, CURVE_POINTS)} - {0, one.steps}
+            work |= {"looks": tuple(sorted(looks)), "unit": self.metric.unit}
+        else:
+            work |= {"rows": {"train": probe.train, "labels": probe.train_labels, "test": probe.test}, "how": PROBE}
+        return Cell(
+            study=NAME, arm=one.arm.name, seed=seed, call=JOB if probe is None else PROBED, work=work,
+            data=self.ground.digest, steps=one.steps, threads=THREADS,
+        )  # fmt: skip
 
 
 def _sources(texts: Texts) -> str:

@@ -6,7 +6,8 @@ is not yet on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,16 +19,18 @@ from variorum.study.files import write_whole
 from variorum.study.plan import Measured, Plan
 from variorum.study.progress import Progress
 
-PROBE_STEPS = 4
+PROBE_STEPS = 6
 """Steps of each arm that the plan is measured from; the first one warms up and is left out."""
 
 
 @dataclass(kw_only=True)
 class Ran:
-    """What a run left: results by cell key, and what failed and why."""
+    """What a run left: results by cell key, what failed and why, seconds it took, bytes its workers took at most."""
 
     results: dict[str, CellResult] = field(default_factory=dict)
     failures: list[tuple[Cell, str]] = field(default_factory=list)
+    seconds: float = 0.0
+    memory: int = 0
 
 
 def cached(cells: Iterable[Cell], store: CellStore) -> dict[str, CellResult]:
@@ -36,11 +39,11 @@ def cached(cells: Iterable[Cell], store: CellStore) -> dict[str, CellResult]:
 
 
 def measure(
-    cells: Sequence[Cell], executor: Executor, stream: TextIO, *, workers: int
-) -> dict[tuple[str, str], Measured]:
+    cells: Sequence[Cell], executor: Executor, stream: TextIO
+) -> tuple[dict[tuple[str, str], Measured], dict[tuple[str, str], str]]:
     """A few real steps of every (study, arm) among ``cells``, run side by side as the cells will be.
 
-    An arm that fails here is left out: its cells will fail too, each with its cause.
+    Returns what they took, and for the arms that failed, the cause.
     """
     first: dict[tuple[str, str], Cell] = {}
     for cell in cells:
@@ -49,31 +52,34 @@ def measure(
         f"{study}/{arm}": Job(name=f"{study}/{arm}", call=cell.call, arguments={**cell.work, "steps": PROBE_STEPS})
         for (study, arm), cell in first.items()
     }
-    progress = Progress(dict.fromkeys(jobs, 2.0), workers=workers, stream=stream)
+    arms = dict(zip(jobs, first, strict=True))
+    progress = Progress(dict.fromkeys(jobs, 2.0), workers=executor.workers, stream=stream)
     measured: dict[tuple[str, str], Measured] = {}
+    failed: dict[tuple[str, str], str] = {}
     for event in executor.run(list(jobs.values())):
         if isinstance(event, Advanced):
             progress.advance(event.job.name, event.done / PROBE_STEPS)
         progress.tick()
         if isinstance(event, Finished):
-            study, _, arm = event.job.name.partition("/")
-            measured[study, arm] = _measured(event.result, first[study, arm].steps)
+            measured[arms[event.job.name]] = _measured(event.result)
+        elif isinstance(event, Failed):
+            failed[arms[event.job.name]] = event.cause
     progress.close()
-    return measured
+    return measured, failed
 
 
-def _measured(result: CellResult, steps: int) -> Measured:
-    facts: dict[str, Any] = dict(result.facts)
-    timed = facts["step_seconds"][1:] or facts["step_seconds"]
+def _measured(result: CellResult) -> Measured:
+    facts: Mapping[str, Any] = result.facts
     return Measured(
-        step_seconds=tuple(timed),
-        fixed_seconds=max(0.0, facts["seconds"] - facts["train_seconds"]) if steps > 1 else 0.0,
+        step_seconds=tuple(facts["step_seconds"][1:] or facts["step_seconds"]),
+        fixed_seconds=facts["rest_seconds"],
         peak_bytes=facts["peak_bytes"],
         parameters=facts["parameters"],
     )
 
 
 def compute(
+    cells: Sequence[Cell],
     plan: Plan,
     store: CellStore,
     executor: Executor,
@@ -81,28 +87,30 @@ def compute(
     *,
     finished: Callable[[Cell, CellResult], str],
 ) -> Ran:
-    """Compute the pending cells; store each as it ends; a failed one is noted and the others go on.
+    """Compute cells; store each as it ends; a failed one is noted and the others go on.
 
     Args:
+        plan: says how long each takes.
         finished: words for a finished cell's line.
     """
-    ran = Ran()
-    cells = {cell.name: cell for cell in plan.pending}
+    ran, begun, heights = Ran(), time.monotonic(), dict[str, int]()
+    by_name = {cell.name: cell for cell in cells}
     progress = Progress(
-        {name: plan.expected(cell) for name, cell in cells.items()}, workers=plan.workers, stream=stream
+        {name: plan.expected(cell) for name, cell in by_name.items()}, workers=executor.workers, stream=stream
     )
-    jobs = [Job(name=name, call=cell.call, arguments=cell.work) for name, cell in cells.items()]
+    jobs = [Job(name=name, call=cell.call, arguments=cell.work) for name, cell in by_name.items()]
     try:
         for event in executor.run(jobs):
             if isinstance(event, Advanced):
-                progress.advance(event.job.name, event.done / cells[event.job.name].steps)
+                progress.advance(event.job.name, event.done / by_name[event.job.name].steps)
             elif isinstance(event, Finished):
-                cell = cells[event.job.name]
+                cell = by_name[event.job.name]
                 store.put(cell, event.result)
                 ran.results[cell.key] = event.result
+                heights[event.worker] = max(heights.get(event.worker, 0), event.result.facts["peak_bytes"])
                 progress.settle(cell.name, f"{cell.name}: {finished(cell, event.result)}")
             elif isinstance(event, Failed):
-                cell = cells[event.job.name]
+                cell = by_name[event.job.name]
                 ran.failures.append((cell, event.cause))
                 log = failure_log(store.folder.parent, cell)
                 write_whole(log, event.detail.encode())
@@ -110,12 +118,14 @@ def compute(
             progress.tick()
     finally:
         progress.close()
+    ran.seconds = time.monotonic() - begun
+    ran.memory = sum(sorted(heights.values())[-executor.workers :])
     return ran
 
 
 def failure_log(out: Path, cell: Cell) -> Path:
     """Where the details of a failed cell are kept."""
-    return out / "failures" / f"{cell.study}-{cell.arm}-seed{cell.seed}.txt".replace("/", "-")
+    return out / "failures" / f"{cell.name}.txt".replace("/", "-").replace(" ", "-")
 
 
 def by_arm(study: Study, cells: Iterable[Cell], results: dict[str, CellResult]) -> dict[tuple[str, int], CellResult]:

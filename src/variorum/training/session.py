@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from variorum.errors import NotFound, UsageError
 from variorum.text import Tokenizer, load_tokenizer
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 HELD_ROWS, HELD_BATCH, FEWEST_BATCHES = 256, 8, 8
 """Held-out rows that an evaluation reads at most, how many are scored at a time, and in how many batches at least."""
+TRIED_ONE_IN, TRIED_TOKENS = 10, 2**24
+"""Of training texts that are split once more, one in so many is held out; about so many tokens are read at most."""
 READ_STEPS = 100
 """Steps whose words are counted."""
 UNREADABLE = ("text_to_text", "contrastive", "translation_lm", "image_classification", "distillation")
@@ -54,8 +59,31 @@ class Session:
         return by_frequency(self.objective, known, self.held, seed=self.seed)
 
 
-def assemble(plan: Plan, folder: Path, world: World = ALONE) -> Session:
-    """Everything in its first state, trained by ``world`` together.
+Sides = Callable[[Path], tuple[Corpus, Corpus]]
+"""From the folder of a run to the texts that train it and those held out."""
+
+
+def both(folder: Path) -> tuple[Corpus, Corpus]:
+    """The two sides of the corpus, as it was split."""
+    return read(folder / DATA, "train"), read(folder / DATA, "validation")
+
+
+def within_training(folder: Path) -> tuple[Corpus, Corpus]:
+    """Training texts alone, split once more, so that what is settled on them has not seen what is held out.
+
+    Raises:
+        UsageError: there are too few documents.
+    """
+    corpus = read(folder / DATA, "train")
+    chosen = np.arange(0, corpus.documents, max(1, corpus.tokens // TRIED_TOKENS))
+    if len(chosen) < TRIED_ONE_IN:
+        raise UsageError(f"{len(chosen)} documents are too few to be split again", remedy="cut the texts finer")
+    held = np.arange(len(chosen)) % TRIED_ONE_IN == TRIED_ONE_IN // 2
+    return corpus.some(chosen[~held]), corpus.some(chosen[held])
+
+
+def assemble(plan: Plan, folder: Path, world: World = ALONE, *, sides: Sides = both) -> Session:
+    """Everything in its first state, trained by ``world`` together on the texts in ``folder``.
 
     Raises:
         UsageError: the architecture does not allow the objective, there is too little text, or a step's rows cannot be
@@ -76,14 +104,15 @@ def assemble(plan: Plan, folder: Path, world: World = ALONE) -> Session:
     model = build(spec, head=objective.requires, seed=plan.seed).to(world.device)
     model.tokenizer = tokenizer
     cutter = _Cutter(objective, tokenizer, plan.settled, bool(segments_of(spec)), world.size)
+    texts, apart = sides(folder)
     feed = Feed(
-        phases=tuple(cutter.phases(read(folder / DATA, "train"), plan.steps)), dress=cutter.dress, seed=plan.seed,
+        phases=tuple(cutter.phases(texts, plan.steps)), dress=cutter.dress, seed=plan.seed,
     )  # fmt: skip
     trainer = Trainer(
         model, objective, feed, plan.settled.optimisation(plan.steps), seed=plan.seed,
         compute=Compute(device=world.device, precision=plan.precision, recompute=plan.recompute), world=world,  # type: ignore[arg-type]
     )  # fmt: skip
-    held = cutter.held(read(folder / DATA, "validation"))
+    held = cutter.held(apart)
     return Session(model=model, objective=objective, feed=feed, trainer=trainer, held=held, seed=plan.seed)
 
 

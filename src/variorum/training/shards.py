@@ -299,6 +299,17 @@ class Corpus:
         base = int(self.part_starts[part])
         return np.asarray(self.parts[part][start - base : end - base], np.int64)
 
+    def some(self, numbers: NDArray[np.int64]) -> Corpus:
+        """The documents of these numbers alone, copied into memory, in this order."""
+        tokens, first = self.document_tokens, self.document_starts
+        ids = [self.ids(int(tokens[n]), int(tokens[n + 1])) for n in numbers]
+        lengths = [np.diff(self.sentence_starts[first[n] : first[n + 1] + 1]) for n in numbers]
+        whole = np.concatenate(ids).astype(self.parts[0].dtype)
+        return Corpus(
+            (whole,), np.array([0, len(whole)], np.int64), np.append(0, np.cumsum(np.concatenate(lengths))),
+            np.append(0, np.cumsum([len(one) for one in lengths])), self.document_bytes[numbers],
+        )  # fmt: skip
+
 
 def facts_of(folder: Path) -> dict[str, Any]:
     """What a built corpus says of itself.
