@@ -88,9 +88,10 @@ def students() -> list[dict[str, Any]]:
             made.append(measure({"teacher": teacher, "student": student}, texts[ROWS:], labels[ROWS:]))
         one, other = made[0]
         found.append({
-            "lesson": name, "parameters": [one.parameters, other.parameters], "teacher": one.accuracy,
-            "accuracy": _three(over_seeds([pair[1].accuracy for pair in made])),
-            "kept": _three(over_seeds([pair[1].kept[0] for pair in made])), "kept_items": list(other.kept),
+            "lesson": name, "parameters": [one.parameters, other.parameters], "teacher": one.figures["accuracy"],
+            "accuracy": _three(over_seeds([pair[1].figures["accuracy"] for pair in made])),
+            "kept": _three(over_seeds([pair[1].kept["accuracy"].value for pair in made])),
+            "kept_items": _three(other.kept["accuracy"]),
             "speedup": float(np.median([pair[0].seconds / pair[1].seconds for pair in made])),
         })  # fmt: skip
         print(json.dumps(found[-1]), flush=True)

@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_three_lessons_are_compared_at_equal_steps_and_the_whole_one_is_kept(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["distil", str(place / "teacher"), str(place / "rows.csv"), "--student", "1", "--label-column", "domain"]
+    words = ["distil", str(place / "teacher"), str(place / "rows.csv"), "--student", "1", "--columns", "label=domain"]
     words += ["--out", str(place / "student"), "--compare", "--epochs", "1", "--format", "json"]
     assert main(words) == 0
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}

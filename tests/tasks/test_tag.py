@@ -53,7 +53,7 @@ def test_it_learns_names_and_says_how_tags_were_read(learned: Tagger):
     assert (figures["scheme"], figures["mode"], figures["words"]) == ("BIO", "strict", sum(map(len, y)))
     assert list(figures["types"]) == ["LOC", "PER"]
     assert learned.score(X, y) == figures["f1"]
-    assert over_items(learned.figure(learned.predict(X), y), len(X)).value == pytest.approx(figures["f1"])
+    assert over_items(learned.figures(learned.predict(X), y)["f1"], len(X)).value == pytest.approx(figures["f1"])
     assert learned.classes_.tolist() == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
 

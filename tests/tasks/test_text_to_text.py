@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,27 @@ def test_labels_are_scored_token_by_token_and_the_likeliest_is_taken(classifier:
     assert classifier.evaluate(X, classifier.predict(X))["accuracy"] == 1
 
 
+@pytest.mark.mechanism("H4")
+def test_a_small_one_made_from_nothing_tells_praise_from_blame(tmp_path: Path) -> None:
+    """In sentences that it never saw; with values too small to start from it gives one label for all."""
+    said = {
+        "praise": "fine good kind warm bright happy sweet calm",
+        "blame": "poor bad cruel cold dark sad bitter wild",
+    }
+    of = ["it was a {} {}", "she had a {} {} then", "what a {} {}, he said", "the {} {} of the evening"]
+    things = ["day", "word", "man", "house", "letter", "walk", "dinner", "dance", "voice", "garden"]
+    rows = [(form.format(word, thing), label) for label, words in said.items() for word in words.split()
+            for thing in things for form in of]  # fmt: skip
+    random.Random(0).shuffle(rows)
+    (seen, labels), (unseen, right) = (tuple(zip(*part, strict=True)) for part in (rows[:320], rows[320:400]))
+    how = {"epochs": 5, "batch_size": 16, "learning_rate": 0.003, "validation": 0.0, "template": "{text}"}
+    task = TextClassifier(model=writers.t5(tmp_path / "t5", [*seen, *said]), **how).fit(seen, labels)
+    assert task.evaluate(unseen, right)["accuracy"] > 0.9
+    task.decoding = "free"
+    found = task.evaluate(unseen, right)
+    assert found["accuracy"] > 0.9 and found["off_label"] < 4
+
+
 def test_what_is_written_freely_and_is_no_label_is_counted(
     classifier: TextClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +154,7 @@ def test_an_answer_is_written_and_judged_as_squads_are(t5: str, monkeypatch: pyt
     found = task.evaluate(ANSWERS[:2], ["Cold", "kind"])
     assert (found["exact"], found["f1"]) == (0.5, pytest.approx((1 + 2 / 3) / 2))
     counts = np.array([[2, 0], [0, 2], [1, 1]])
-    assert task.figure(task.predict(ANSWERS[:2]), ["Cold", "kind"])(counts) == pytest.approx([1, 2 / 3, 5 / 6])
+    assert task.figures(task.predict(ANSWERS[:2]), ["Cold", "kind"])["f1"](counts) == pytest.approx([1, 2 / 3, 5 / 6])
 
 
 @pytest.mark.mechanism("O11")

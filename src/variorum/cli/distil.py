@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from variorum.cli.output import emit, say
-from variorum.errors import UsageError
+from variorum.cli.reading import Option
+from variorum.cli.train import TESTED, Testing
 
 if TYPE_CHECKING:
-    from variorum.tasks.distil import Measured
-    from variorum.tasks.estimator import Estimator
-    from variorum.tasks.table import Table
+    from variorum.tasks.distil import Distilling, Measured
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class Lesson:
     Args:
         temperature: At which scores are compared.
         soft: Weight of the teacher's scores.
-        hard: Weight of the right labels.
+        hard: Weight of the right answers.
         hidden: Weight of the last states' cosine; both models must have one width.
         relations: Weight of how tokens stand to each other in the last layer (MiniLM); widths may differ.
         epochs: Times that every row is read; as the teacher if absent.
@@ -39,70 +38,52 @@ class Lesson:
     learning_rate: float | None = None
     seed: int = 0
 
+    def of(self, student: str) -> Distilling:
+        """The same as a job takes it."""
+        from variorum.objectives.imitation import Imitating
+        from variorum.tasks.distil import Distilling
+
+        weights = {name: getattr(self, name) for name in ("temperature", "soft", "hard", "hidden", "relations")}
+        given: dict[str, Any] = {"epochs": self.epochs, "learning_rate": self.learning_rate, "random_state": self.seed}
+        said = {name: value for name, value in given.items() if value is not None}
+        return Distilling(student=student, lesson=Imitating(**weights), parameters=said)
+
 
 USUAL = Lesson()
 
 
 def command(
-    teacher: Path, data: Path, *, student: str, out: Path, test: Path | None = None, test_share: float = 0.2,
-    compare: bool = False, text_column: str = "text", label_column: str = "label", lesson: Lesson = USUAL,
+    teacher: Path, data: Path, *, student: str, out: Path, compare: bool = False,
+    columns: Annotated[tuple[str, ...], Option(many=True)] = (), testing: Testing = TESTED, lesson: Lesson = USUAL,
 ) -> None:  # fmt: skip
     """Teach a smaller model to answer as a fine-tuned one does.
 
-    Prints size, speed and accuracy of both, and how much of the teacher's accuracy the student keeps, with an interval.
+    Prints size, speed and figures of both, and how much of the teacher's first figure the student keeps, with an
+    interval. Without --test both are measured on the rows that train keeps from the same table.
 
     Args:
-        teacher: A directory that variorum train wrote: a classifier of texts.
+        teacher: A directory that variorum train wrote, for labels, numbers, tags or stretches of a text.
         data: Rows to learn from: .csv, .tsv, .jsonl or .parquet, or - for stdin.
         student: How many of the teacher's layers it has; or a directory, a spec's name or a spec file of a smaller
             model that reads the same ids.
         out: The directory to write the student to.
-        test: Rows to measure on, which nobody learns from.
-        test_share: Without --test, the share of the rows that is kept for that.
         compare: Also teach two students by labels alone and by the teacher alone, at equal steps, and show all three.
-        text_column: The column of texts.
-        label_column: The column of labels.
+        columns: Where the table's columns have other names than in training, each as role=name: text=body.
     """
-    from variorum import tasks
-    from variorum.objectives.imitation import Imitating
-    from variorum.tasks import table
-    from variorum.tasks.distil import LESSONS, Distilling, distil, measure
-    from variorum.tasks.estimator import held_out
+    from variorum.cli.predict import roles
+    from variorum.tasks.distil import Asked, teach
 
-    master: Estimator = tasks.load(teacher)
-    if master.kind != "classify":
-        raise UsageError(
-            f"was trained to {master.kind}", where=str(teacher), remedy="students of classifiers are taught"
-        )
-    texts, labels = _rows(table.read(data, (text_column, label_column)), text_column, label_column)
-    if test is not None:
-        kept, asked = _rows(table.read(test, (text_column, label_column)), text_column, label_column)
-    else:
-        learned, held = held_out(len(texts), test_share, lesson.seed, labels)
-        kept, asked = [texts[i] for i in held], [labels[i] for i in held]
-        texts, labels = [texts[i] for i in learned], [labels[i] for i in learned]
-    given: dict[str, Any] = {"random_state": lesson.seed}
-    given |= {n: v for n in ("epochs", "learning_rate") if (v := getattr(lesson, n)) is not None}
-    weights = {name: getattr(lesson, name) for name in ("temperature", "soft", "hard", "hidden", "relations")}
-    models: dict[str, Estimator] = {"teacher": master}
-    for name in LESSONS if compare else ("both",):
-        say(f"teaching a student by {name if compare else 'labels and teacher'}")
-        how = Distilling(student=student, lesson=Imitating(**weights | LESSONS[name]), parameters=given)
-        models[name if compare else "student"] = distil(master, texts, labels, how)
-    models["both" if compare else "student"].save(out)
-    emit([_shown(one, found[0]) for found in [measure(models, kept, asked)] for one in found])
-
-
-def _rows(read: Table, text: str, label: str) -> tuple[list[str], list[str]]:
-    read.tell(say)
-    return read.column(text), read.column(label)
+    asked = Asked(teacher=teacher, data=data, how=lesson.of(student), names=roles(columns), kept=testing.kept(),
+                  compare=compare)  # fmt: skip
+    found = teach(asked, out, say=say)
+    emit([_shown(one, found[0]) for one in found])
 
 
 def _shown(one: Measured, teacher: Measured) -> dict[str, object]:
-    value, low, high = one.kept
+    kept = next(iter(one.kept.values()))
     return {
         "model": one.name, "parameters": one.parameters, "bytes": one.bytes,
-        "texts_per_second": round(1 / one.seconds, 1), "speedup": round(teacher.seconds / one.seconds, 2),
-        "accuracy": round(one.accuracy, 4), "kept": round(value, 4), "kept_low": round(low, 4),
-        "kept_high": round(high, 4),
+        "rows_per_second": round(1 / one.seconds, 1), "speedup": round(teacher.seconds / one.seconds, 2),
+        **{name: round(value, 4) for name, value in one.figures.items()},
+        "kept": round(kept.value, 4), "kept_low": round(kept.low, 4), "kept_high": round(kept.high, 4),
     }  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from variorum.cli.output import emit, say
 from variorum.cli.reading import Option, Verbs
+
+if TYPE_CHECKING:
+    from variorum.tasks.job import Kept
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,12 @@ class Testing:
 
     test: str | None = None
     test_share: float = 0.2
+
+    def kept(self) -> Kept:
+        """The same as a job takes it."""
+        from variorum.tasks.job import Kept
+
+        return Kept(test=self.test, share=self.test_share)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -347,9 +356,8 @@ def trained(
     said = {name: value for name, value in dataclasses.asdict(learning).items() if value is not None}
     seed, seeds = said.pop("seed"), said.pop("seeds")
     parameters = {"model": model, "random_state": seed, "verbose": 1, **said, **(own or {})}
-    asked = Asked(kind=kind, data=data, parameters=parameters, names=names, test=testing.test,
-                  test_share=testing.test_share, add=further.add, weight=further.weight_column,
-                  seeds=seeds)  # fmt: skip
+    asked = Asked(kind=kind, data=data, parameters=parameters, names=names, kept=testing.kept(), add=further.add,
+                  weight=further.weight_column, seeds=seeds)  # fmt: skip
     emit(train(asked, out, say=say))
     say(f"written to {out}")
 

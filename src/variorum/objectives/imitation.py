@@ -1,7 +1,8 @@
 """A student imitates a teacher who does the same task: his scores, his last states, and how his tokens stand to each
 other (Hinton et al. 2015; Sanh et al. 2019; Wang et al. 2020), beside the task's own loss.
 
-Words are distilled by :mod:`.distillation`; here are heads over labels, of whole texts or of tokens.
+Words are distilled by :mod:`.distillation`; here are heads over labels, of whole texts or of tokens, and those that say
+where a stretch begins and ends.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 SOFT, HIDDEN, RELATIONS = "soft", "hidden", "relations"
 ASKED = (("query", "key"), ("value", "value"))
 """Which projections of the last layer are related: attention as MiniLM's first version has it, and values."""
+COMPARED = ("sequence_classification", "token_classification", "question_answering")
+"""Heads whose scores are compared: of each text, of each token, and over the tokens of each text."""
+OUT = -1e4
+"""The score of what is no token, of which nothing is left in any share."""
 Linears = dict[str, "Tensor"]
 
 
@@ -68,8 +73,8 @@ class Imitation(Objective):
     terms = (SOFT, HIDDEN, RELATIONS)
 
     def __init__(self, hard: Objective, teacher: Model, settings: Imitating) -> None:
-        if hard.requires[0] not in ("sequence_classification", "token_classification"):
-            raise UsageError(f"{hard.requires[0]} is not imitated", remedy="a head over labels is: of texts or tokens")
+        if hard.requires[0] not in COMPARED:
+            raise UsageError(f"{hard.requires[0]} is not imitated", remedy=f"these heads are: {', '.join(COMPARED)}")
         self.hard, self.settings, self.requires = hard, settings, hard.requires
         self.teacher = teacher.requires_grad_(False).eval()
 
@@ -116,7 +121,7 @@ class Imitation(Objective):
         real = _real(heard.inputs)
         terms = []
         if told.soft:
-            terms.append(Term(SOFT, self._soft(model, heard.out.logits, taught.logits, real), told.soft))
+            terms.append(Term(SOFT, self._soft(heard, taught.logits, real), told.soft))
         if told.hidden:
             alike = F.cosine_similarity(heard.out.last_hidden_state[real], taught.last_hidden_state[real], dim=-1)
             terms.append(Term(HIDDEN, (1 - alike).sum(), told.hidden))
@@ -125,12 +130,17 @@ class Imitation(Objective):
             terms.append(Term(RELATIONS, _relations(mine, his, heard.inputs, real, heads), told.relations))
         return joined(example, told.hard * own.total, *terms)
 
-    def _soft(self, model: torch.nn.Module, student: Tensor, teacher: Tensor, real: Tensor) -> Tensor:
+    def _soft(self, heard: _Heard, teacher: Tensor, real: Tensor) -> Tensor:
         import torch
 
+        from variorum.objectives.positions import by_text
+
+        student = heard.out.logits
         if self.requires[0] == "token_classification":
             student, teacher = student[real], teacher[real]
-        problem = getattr(core(model).spec.architecture.heads[self.requires[0]], "problem", "single_label")
+        if self.requires[0] == "question_answering":  # beginnings and ends are each chosen among a text's tokens
+            student, teacher = (by_text(x, heard.inputs).mT.flatten(0, 1).clamp(min=OUT) for x in (student, teacher))
+        problem = getattr(heard.module.spec.architecture.heads[self.requires[0]], "problem", "single_label")
         if problem == "regression":
             return (student - teacher).square().sum()
         if problem == "multi_label":  # each label is a choice between it and nothing

@@ -21,13 +21,16 @@ from variorum.tasks import best_spans
 from variorum.tasks.best_spans import Said, Search
 from variorum.tasks.contexts import Context, Pair, contexts, in_row
 from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
+from variorum.tasks.examined import Belief, Examined, Mistake, Read, taken_for
 from variorum.tasks.examples import Example, Padded, inputs_of
 from variorum.tasks.metrics import squad
+from variorum.tasks.metrics.intervals import mean_of
 from variorum.tasks.questions import Answers
 from variorum.tasks.windows import Viewing, reading_length
 
 if TYPE_CHECKING:
     from variorum.face import Model
+    from variorum.tasks.examined import Floats
     from variorum.tasks.metrics.intervals import Figure
     from variorum.text.encoding import Offset
 
@@ -35,6 +38,8 @@ HEAD: Literal["question_answering"] = "question_answering"
 SPAN_HEAD = "answer_span"
 LENGTH, STRIDE = 384, 128
 """Tokens of a window, and from one to the next, as in the released code of BERT."""
+SOME, NONE = "an answer", "no answer"
+"""What reports call questions that have one, and that have none."""
 NEVER, EVEN = 1.0, 0.5
 """Thresholds on the probability of no answer: one that nothing exceeds, and one that nobody has tuned."""
 
@@ -125,11 +130,38 @@ class Answerer(Estimator):
             "rules": f"SQuAD {version}", **both,
         }  # fmt: skip
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """Mean F1; an answer counts as right in its own spelling only."""
-        right = [Answers.of(row, self.no_answer).texts for row in y]
-        each = np.array(squad.scores(list(predicted), right, "1.1" if all(right) else "2.0")[1])
-        return lambda counts: np.asarray((counts @ each) / counts.sum(-1))
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Mean F1 and exact match; an answer counts as right in its own spelling only."""
+        exact, f1 = _compared(predicted, [Answers.of(row, self.no_answer).texts for row in y])
+        return {"f1": mean_of(f1), "exact": mean_of(exact)}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its answers, and whether it says that there is one where there is."""
+        pairs, known = self._rows(X, y)
+        answers = self.answers(pairs)
+        given, right = [one["answer"] for one in answers], [one.texts for one in known]
+        exact, f1 = _compared(given, right)
+        read = Read.by(self.model_, pairs, reading_length(self.model_, self.max_length or LENGTH), windows=True)
+        sure = np.array([self._confidence(one) for one in answers])
+        mistakes = [
+            Mistake(row=row, text=read.texts[row], truth=(*right[row], NONE)[0], answer=given[row] or NONE,
+                    by=1 - f1[row], note=f"F1 {f1[row]:.2f}", confidence=float(sure[row]))
+            for row in np.flatnonzero(exact < 1).tolist()
+        ]  # fmt: skip
+        there, said = (np.array([bool(one) for one in rows]) for rows in (right, given))
+        one, other = (np.stack((rows, ~rows), -1) for rows in (there, said))
+        return Examined(
+            read=read, figures=self.figures(given, y), each=f1, measure="F1", mistakes=mistakes,
+            confusion=None if there.all() and said.all() else taken_for((SOME, NONE), one, other, "questions"),
+            belief=Belief(said=sure, so=exact),
+            groups={"answer": [SOME if one else NONE for one in there]},
+        )  # fmt: skip
+
+    def _confidence(self, answer: Mapping[str, Any]) -> float:
+        """How sure it is: of the stretch, and that there is an answer; or that there is none."""
+        if not answer["answer"]:
+            return float(answer["none"])
+        return float(answer["probability"]) * (1.0 if self.threshold_ == NEVER else 1 - answer["none"])
 
     @classmethod
     def check(cls, given: Any, target: Any) -> None:
@@ -225,6 +257,12 @@ class Answerer(Estimator):
         best = _found(context, said)[0]
         return {"answer": best.text, "start": best.start, "end": best.end, "probability": best.probability,
                 "none": said.none}  # fmt: skip
+
+
+def _compared(given: Sequence[str], right: Sequence[Sequence[str]]) -> tuple[Floats, Floats]:
+    """Exact match and F1 of each question [N], by the rules of SQuAD 2.0 where one has no answer."""
+    exact, f1 = squad.scores(list(given), right, "1.1" if all(right) else "2.0")
+    return np.array(exact), np.array(f1)
 
 
 def _places(pairs: Sequence[Pair], known: Sequence[Answers]) -> list[Offset | None]:

@@ -19,8 +19,10 @@ from variorum.objectives.labels import Labels
 from variorum.tasks import decisions
 from variorum.tasks.decisions import Decision
 from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
+from variorum.tasks.examined import Choices, Examined, Read, of_classes
 from variorum.tasks.examples import Example, Padded, inputs_of
 from variorum.tasks.metrics.classes import calibration_error, indicated_f1, macro_f1_of
+from variorum.tasks.metrics.intervals import mean_of
 from variorum.tasks.scores import scores
 from variorum.tasks.targets import AnyOf, OneOf, Targets
 
@@ -80,8 +82,7 @@ class Classifier(ClassifierMixin, Estimator):
         decisions.check_shares(risk=self.risk, budget=self.budget)
         texts = texts_of(X, self.texts)
         check_consistent_length(texts, y, sample_weight)
-        self._targets = self._kind_of(y)
-        self.classes_ = self._targets.classes
+        self.begun(y)
         y = _rows(y)
         single = y if isinstance(self._targets, OneOf) else None
         learned, held = held_out(len(texts), self.validation, self.seed, single)
@@ -144,10 +145,23 @@ class Classifier(ClassifierMixin, Estimator):
             "calibration_error": calibration_error(confidence, right),
         }  # fmt: skip
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """Macro-F1."""
-        given, truth = self._targets.matrix(predicted), self._targets.matrix(_rows(y))
-        return macro_f1_of(*_as_wide(given, truth))
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Macro-F1 and accuracy."""
+        given, truth = _as_wide(self._targets.matrix(predicted), self._targets.matrix(_rows(y)))
+        return {"macro_f1": macro_f1_of(given, truth), "accuracy": mean_of((given == truth).all(-1))}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its classes, and how sure it was of each row."""
+        texts, right = texts_of(X, self.texts), _rows(y)
+        probabilities = self.predict_proba(texts)
+        given = self._targets.labels(self._targets.chosen(probabilities, self.decision_))
+        said = Choices.of(self._targets, list(right), list(given), probabilities)
+        return of_classes(Read.by(self.model_, texts, self.limit(self.model_)), self.figures(given, right), said)
+
+    def begun(self, y: Any) -> None:
+        """Take the classes."""
+        self._targets = self._kind_of(y)
+        self.classes_ = self._targets.classes
 
     def learned(self) -> dict[str, Any]:
         """Classes and decisions."""

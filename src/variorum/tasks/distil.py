@@ -7,7 +7,6 @@ of rows by :class:`~variorum.objectives.imitation.Imitation`, and is an estimato
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -15,19 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from variorum.errors import UsageError
 from variorum.objectives.imitation import Imitating, Imitation
+from variorum.tasks import job
 from variorum.tasks.estimator import Estimator
+from variorum.tasks.metrics.intervals import over_all, over_items
+from variorum.tasks.registry import load
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from variorum.face import Model
+    from variorum.tasks.metrics.intervals import Figure, Interval
 
-ROUNDS, TIMED, DRAWS = 5, 128, 2000
-"""Interleaved timings of both models, texts of each, and bootstrap draws of the items."""
-LESSONS: Mapping[str, dict[str, float]] = {
+ROUNDS, TIMED = 5, 128
+"""Interleaved timings of both models, and rows of each."""
+LESSONS: Mapping[str, dict[str, Any]] = {
     "hard": {"hard": 1.0, "soft": 0.0, "hidden": 0.0, "relations": 0.0}, "soft": {"hard": 0.0}, "both": {},
 }  # fmt: skip
 """What is left out of a lesson to see what it was worth, at equal steps and from equal weights."""
@@ -64,6 +66,11 @@ def distil(teacher: Estimator, X: Any, y: Any, how: Distilling) -> Estimator:
 
     class Pupil(kind):  # type: ignore[valid-type, misc]
         """The teacher's kind of estimator, but for where it starts and whom it listens to."""
+
+        def begun(self, y: Any) -> None:
+            """What answers are, is what they are to the teacher: its classes in their order, its scale."""
+            self.model_ = teacher.model_
+            self.recall(teacher.learned())
 
         def started(self, head: str | None, texts: Sequence[str], **wanted: Any) -> Model:
             return student_of(teacher.model_, how.student, seed=self.seed).to(self.device)
@@ -124,17 +131,17 @@ class Measured:
     """One model beside its teacher.
 
     Attributes:
-        bytes: of its weights in memory. seconds: for one text, the median of interleaved rounds.
-        accuracy: on the rows that were held out. kept: its share of the teacher's accuracy, with the 95 % interval over
-            items.
+        bytes: of its weights in memory. seconds: for one row, the median of interleaved rounds.
+        figures: on the rows that were held out, the most important one first.
+        kept: the share of the teacher's figure, with its 95 % interval over items, by figure.
     """
 
     name: str
     parameters: int
     bytes: int
     seconds: float
-    accuracy: float
-    kept: tuple[float, float, float]
+    figures: Mapping[str, float]
+    kept: Mapping[str, Interval]
 
 
 def measure(models: Mapping[str, Estimator], X: Sequence[Any], y: Any) -> list[Measured]:
@@ -143,48 +150,88 @@ def measure(models: Mapping[str, Estimator], X: Sequence[Any], y: Any) -> list[M
     Raises:
         UsageError: there is nothing to measure on.
     """
-    import numpy as np
-
     if len(X) < 2:
         raise UsageError("there is nothing to measure on", where="test", remedy="give rows that were held out")
-    truth = np.asarray(y)
-    right = {name: np.asarray(one.predict(X)).reshape(len(X), -1) == truth.reshape(len(X), -1)
-             for name, one in models.items()}  # fmt: skip
-    correct = {name: hits.all(-1) for name, hits in right.items()}
-    seconds = _timed(models, list(X[:TIMED]))
-    first = next(iter(models))
+    figures = {name: one.figures(one.predict(X), y) for name, one in models.items()}
+    seconds, best = _timed(models, list(X[:TIMED])), next(iter(figures.values()))
     found = []
     for name, one in models.items():
-        parameters = list(one.model_.parameters())
+        parameters, mine = list(one.model_.parameters()), figures[name]
+        reached = {name: over_all(figure, len(X)) for name, figure in mine.items()}
         found.append(
             Measured(
                 name=name, parameters=sum(p.numel() for p in parameters), bytes=sum(p.nbytes for p in parameters),
-                seconds=seconds[name], accuracy=float(correct[name].mean()),
-                kept=kept(correct[name], correct[first]),
+                seconds=seconds[name], figures=reached,
+                kept={name: kept(figure, best[name], len(X)) for name, figure in mine.items()},
             )
         )  # fmt: skip
     return found
 
 
-def kept(student: NDArray[np.bool_], teacher: NDArray[np.bool_], *, seed: int = 0) -> tuple[float, float, float]:
-    """The student's accuracy over the teacher's, and its 95 % percentile interval over items drawn together."""
-    import numpy as np
+def kept(student: Figure, teacher: Figure, items: int) -> Interval:
+    """The student's figure over the teacher's, and its 95 % interval over items drawn together; of nothing, none."""
 
-    if not teacher.any():
-        return math.nan, math.nan, math.nan
-    drawn = np.random.default_rng(seed).integers(0, len(teacher), (DRAWS, len(teacher)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = student[drawn].sum(-1) / teacher[drawn].sum(-1)
-    low, high = np.nanquantile(ratios, (0.025, 0.975))
-    return float(student.sum() / teacher.sum()), float(low), float(high)
+    def share(counts: Any) -> Any:
+        mine, best = student(counts), teacher(counts)
+        return np.divide(mine, best, out=np.full(len(mine), np.nan), where=best != 0)
+
+    return over_items(share, items)
 
 
-def _timed(models: Mapping[str, Estimator], texts: list[Any]) -> dict[str, float]:
-    """Seconds for a text, the models in turn so that a change of the machine's pace meets all of them."""
+def _timed(models: Mapping[str, Estimator], rows: list[Any]) -> dict[str, float]:
+    """Seconds for a row, the models in turn so that a change of the machine's pace meets all of them."""
     spent: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(ROUNDS):
         for name, one in models.items():
             begun = time.perf_counter()
-            one.predict(texts)
-            spent[name].append((time.perf_counter() - begun) / len(texts))
+            one.predict(rows)
+            spent[name].append((time.perf_counter() - begun) / len(rows))
     return {name: statistics.median(values) for name, values in spent.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A student to be taught on a table.
+
+    Attributes:
+        teacher: a directory that ``variorum train`` wrote.
+        data: rows to learn from. names: of its columns, by what they hold, where these are others than in training.
+        kept: what is measured on: without rows of its own the share of the data that ``variorum train`` keeps too.
+        compare: also teach a student by labels alone and one by the teacher alone, at equal steps.
+    """
+
+    teacher: Path
+    data: str | Path
+    how: Distilling
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    kept: job.Kept = dataclasses.field(default_factory=job.Kept)
+    compare: bool = False
+
+
+def teach(asked: Asked, out: Path, *, say: job.Say) -> list[Measured]:
+    """Teach a student, save it to ``out``, and measure it beside its teacher.
+
+    Raises:
+        UsageError: student and teacher do not read or answer alike, the teacher's kind of task cannot be imitated,
+            there is nothing to measure on, or ``out`` holds something else.
+        NotFound, DamagedFile: a file, column or model that is not there, or not one row that can be used.
+    """
+    from variorum.checkpoint.writing import check_ours
+
+    check_ours(out)
+    teacher = load(asked.teacher)
+    kind, names = type(teacher), job.named(type(teacher), {**teacher.names_, **asked.names})
+    rows = job.read(kind, asked.data, names, say, filled=True)
+    learned, test = job.apart(kind, rows, asked.kept, names, say)
+    if test is None:
+        raise UsageError("there is nothing to measure on", where="--test-share", remedy="give a share above 0")
+    models: dict[str, Estimator] = {"teacher": teacher}
+    for name in LESSONS if asked.compare else ("both",):
+        say(f"teaching a student by {name if asked.compare else 'labels and teacher'}")
+        lesson = dataclasses.replace(asked.how.lesson, **LESSONS[name])
+        how = dataclasses.replace(asked.how, lesson=lesson)
+        models[name if asked.compare else "student"] = distil(teacher, learned.X, learned.y, how)
+    student = models["both" if asked.compare else "student"]
+    student.names_ = names
+    student.save(out)
+    return measure(models, test.X, test.y)

@@ -179,11 +179,11 @@ class ScoredEmbedder(Embedder):
 
         return agreement(self.predict(X), np.asarray(y, dtype=float))
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
         """Rank correlation."""
         from variorum.tasks.metrics.correlation import spearman_of
 
-        return spearman_of(np.asarray(predicted), np.asarray(y, dtype=float))
+        return {"spearman": spearman_of(np.asarray(predicted), np.asarray(y, dtype=float))}
 
     @classmethod
     def target(cls, cell: str) -> float:

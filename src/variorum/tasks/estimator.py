@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from variorum.face import Model
     from variorum.objectives.base import Objective
+    from variorum.tasks.examined import Examined
     from variorum.tasks.examples import Collate, Example
     from variorum.tasks.metrics.intervals import Figure
 
@@ -104,12 +105,23 @@ class Estimator(BaseEstimator):
         """Figures that compare :meth:`answers` with what is right, the most important one first."""
         raise NotImplementedError
 
-    def figure(self, predicted: Any, y: Any) -> Figure | None:
-        """The first figure of :meth:`evaluate`, of what :meth:`predict` gave, so that it can be resampled over items.
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Those of :meth:`evaluate` that split by items, so that they can be resampled, of what ``predict`` gave.
 
-        ``None`` where it does not split by items.
+        The first is the first of :meth:`evaluate`; there is none where that does not split.
         """
-        return None
+        return {}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """What it made of rows whose answers are known, as a report shows it.
+
+        Raises:
+            UsageError: there is no report on tasks of this kind.
+        """
+        raise UsageError(f"there is no report on {self.kind}", remedy="variorum evaluate gives its figures")
+
+    def begun(self, y: Any) -> None:
+        """Take from the answers what must be known of them before any is learned: classes, a scheme, a scale."""
 
     @classmethod
     def target(cls, cell: str) -> Any:

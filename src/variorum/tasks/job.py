@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from variorum.tasks.table import Table
 
 Say = Callable[[str], None]
+TEST_SHARE = 0.2
+"""Of the rows, that nobody learns from."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What figures are of: the rows of ``test``, or a ``share`` of the data if absent; 0 for none."""
+
+    test: str | Path | None = None
+    share: float = TEST_SHARE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,8 +48,7 @@ class Asked:
         data: the rows.
         parameters: of the estimator.
         names: of columns, by what they hold; as the task calls them where none is given.
-        test: rows for the figures; a share of the data if absent.
-        test_share: that share; 0 for no figures.
+        kept: what the figures are of.
         add: a queue whose answered items are learned from too.
         weight: the column by which rows count, such as the confidence of labels that a model gave.
         seeds: how often it is trained, from the estimator's ``random_state`` on; the best by validation is kept.
@@ -49,8 +58,7 @@ class Asked:
     data: str | Path
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    test: str | Path | None = None
-    test_share: float = 0.2
+    kept: Kept = dataclasses.field(default_factory=Kept)
     add: Path | None = None
     weight: str = ""
     seeds: int = 1
@@ -85,10 +93,8 @@ def train(asked: Asked, out: Path, *, say: Say) -> list[dict[str, Any]]:
     check_ours(out)
     kind = task(asked.kind)
     names = named(kind, asked.names)
-    columns = [*names.values(), *([asked.weight] if asked.weight else [])]
-    read = table.read(asked.data, columns, filled=_filled(kind, columns, names))
-    rows = labelled(kind, read, names, say, weight=asked.weight)
-    learned, test = _apart(kind, rows, asked, names, say)
+    rows = read(kind, asked.data, names, say, filled=True, weight=asked.weight)
+    learned, test = apart(kind, rows, asked.kept, names, say)
     if asked.add is not None:
         learned = _with_answered(kind, learned, asked.add, names, say)
     trained = [_fitted(kind, asked, learned, seed, say) for seed in range(asked.seeds)]
@@ -140,8 +146,7 @@ def evaluate(
     """
     estimator = load(directory, device=device)
     kind = type(estimator)
-    known = named(kind, {**estimator.names_, **names})
-    rows = labelled(kind, table.read(data, known.values(), filled=_targets(kind, known)), known, say)
+    rows = read(kind, data, named(kind, {**estimator.names_, **names}), say)
     figures = estimator.evaluate(rows.X, rows.y)
     if figures.get("unseen"):
         say(f"{figures['unseen']:,} rows have a label that was not learned; they count as wrong")
@@ -162,17 +167,25 @@ def named(kind: type[Estimator], given: Mapping[str, str]) -> dict[str, str]:
     return {role: given.get(role, role) for role in roles}
 
 
-def labelled(
-    kind: type[Estimator], found: Table, names: Mapping[str, str], say: Say, *, weight: str = ""
+def read(
+    kind: type[Estimator], data: str | Path, names: Mapping[str, str], say: Say, *, filled: bool = False,
+    weight: str = "", further: Sequence[str] = (),
 ) -> Rows:  # fmt: skip
-    """The rows of a table that can be used; those that cannot are told.
+    """The labelled rows of a table that can be used; those that cannot are told.
 
     Args:
+        names: of the columns by what they hold.
+        filled: whether a row with any empty cell cannot be used; one without a target never can, if it needs one.
         weight: the column by which rows count; all alike without.
+        further: columns that must be there too.
 
     Raises:
-        DamagedFile: there is none.
+        NotFound: a file or column that is not there. DamagedFile: not one row can be used.
     """
+    columns = [*names.values(), *([weight] if weight else []), *further]
+    optional = [names[kind.columns.target]] if kind.columns.optional else []
+    needed = columns if filled else [names[kind.columns.target]] if kind.columns.target else []
+    found = table.read(data, columns, filled=[name for name in needed if name not in optional])
     inputs, targets, rows = [names[role] for role in kind.columns.inputs], [], []
     for row in found.rows:
         error, value = row.error, None
@@ -225,30 +238,23 @@ def _with_answered(kind: type[Estimator], rows: Rows, queue: Path, names: Mappin
     )
 
 
-def _targets(kind: type[Estimator], known: Mapping[str, str]) -> list[str]:
-    """The target's column, where it must not be empty."""
-    return [known[kind.columns.target]] if kind.columns.target and not kind.columns.optional else []
-
-
-def _filled(kind: type[Estimator], columns: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Those of ``columns`` that must not be empty."""
-    return [name for name in columns if not kind.columns.optional or name != names[kind.columns.target]]
-
-
 def _input(cells: Mapping[str, str], columns: Sequence[str]) -> Any:
     given = tuple(cells[name] for name in columns)
     return given[0] if len(given) == 1 else given
 
 
-def _apart(
-    kind: type[Estimator], rows: Rows, asked: Asked, names: Mapping[str, str], say: Say
+def apart(
+    kind: type[Estimator], rows: Rows, kept: Kept, names: Mapping[str, str], say: Say
 ) -> tuple[Rows, Rows | None]:  # fmt: skip
-    """What is learned from, and what the figures are of."""
-    if asked.test is not None:
-        columns = list(names.values())
-        return rows, labelled(kind, table.read(asked.test, columns, filled=_filled(kind, columns, names)), names, say)
+    """What is learned from, and what the figures are of: of the same rows always the same.
+
+    Raises:
+        UsageError: a share that is none. Further kinds as :func:`read`.
+    """
+    if kept.test is not None:
+        return rows, read(kind, kept.test, names, say, filled=True)
     classes = rows.y if is_classifier(kind()) else None
-    learned, test = held_out(len(rows.X), asked.test_share, 0, classes)
+    learned, test = held_out(len(rows.X), kept.share, 0, classes)
     return rows.picked(learned), rows.picked(test) if test else None
 
 
@@ -261,9 +267,7 @@ def _fitted(kind: type[Estimator], asked: Asked, rows: Rows, seed: int, say: Say
 
 
 def _interval(estimator: Estimator, rows: Rows) -> Interval | None:
-    if not hasattr(estimator, "predict"):
-        return None
-    figure = estimator.figure(estimator.predict(rows.X), rows.y)
+    figure = next(iter(estimator.figures(estimator.predict(rows.X), rows.y).values()), None)
     return None if figure is None else over_items(figure, len(rows.X))
 
 
@@ -285,20 +289,18 @@ def _figures(
 
 def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, say: Say) -> list[dict[str, Any]]:
     """A row for every baseline of the task, and whether the model beats it, on the mean of its seeds."""
-    figures = [one.figure(one.predict(test.X), test.y) for one in trained] if hasattr(trained[0], "predict") else [None]
-    found = [figure for figure in figures if figure is not None]
-    if not found or trained[0].kind not in BASELINES:
+    figures = [one.figures(one.predict(test.X), test.y) for one in trained]
+    if name not in figures[0] or trained[0].kind not in BASELINES:
         return []
 
     def mean(counts: Any) -> Any:
-        return np.mean([figure(counts) for figure in found], axis=0)
+        return np.mean([one[name](counts) for one in figures], axis=0)
 
     rows = []
     for simple in baselines(trained[0].kind):
         given = simple.fit(learned.X, learned.y).predict(test.X)
         rows_of_their_own = isinstance(given[0], list)  # tags, as many as a sentence has words
-        figure = trained[0].figure(given if rows_of_their_own else np.asarray(given), test.y)
-        assert figure is not None
+        figure = trained[0].figures(given if rows_of_their_own else np.asarray(given), test.y)[name]
         value = over_items(figure, len(test.X))
         gain = difference(mean, figure, len(test.X))
         say(_verdict(name, simple.name, gain))

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from variorum.objectives.labels import Labels
 from variorum.tasks.classify import HEAD, Classifier
 from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
+from variorum.tasks.examined import Examined, Read, of_numbers
 from variorum.tasks.examples import Example, Padded, inputs_of
-from variorum.tasks.metrics.correlation import agreement, spearman_of
+from variorum.tasks.metrics.correlation import agreement, agreement_of
 from variorum.tasks.scores import scores
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ class Regressor(RegressorMixin, Estimator):
         texts, numbers = texts_of(X, self.texts), _numbers(y)
         check_consistent_length(texts, numbers, sample_weight)
         learned, held = held_out(len(texts), self.validation, self.seed)
-        self.mean_ = float(numbers[learned].mean())
-        self.deviation_ = float(numbers[learned].std()) or 1.0
+        self.begun(numbers[learned])
         words = [one for i in learned for one in ((texts[i],) if self.texts == 1 else texts[i])]
         model = self.started(HEAD, words, labels=(self.columns.target,), problem="regression")
         wanted = ((numbers - self.mean_) / self.deviation_).tolist()
@@ -91,9 +91,19 @@ class Regressor(RegressorMixin, Estimator):
         """Rank and linear correlation, and errors."""
         return agreement(self.predict(X), _numbers(y))
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """Rank correlation."""
-        return spearman_of(predicted, _numbers(y))
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Rank correlation, and the mean absolute error."""
+        return agreement_of(predicted, _numbers(y))
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """How far its numbers are from what is right."""
+        texts, right = texts_of(X, self.texts), _numbers(y)
+        found, read = self.predict(texts), Read.by(self.model_, texts, self.limit(self.model_))
+        return of_numbers(read, self.figures(found, right), found, right, self.columns.target)
+
+    def begun(self, y: Any) -> None:
+        """Take the scale of the numbers."""
+        self.mean_, self.deviation_ = float(y.mean()), float(y.std()) or 1.0
 
     @classmethod
     def target(cls, cell: str) -> float:

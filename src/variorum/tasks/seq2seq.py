@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from variorum.face import Model
     from variorum.model import Model as Core
+    from variorum.tasks.examined import Examined, Read
     from variorum.tasks.metrics.intervals import Figure
     from variorum.text import Tokenizer
 
@@ -92,11 +93,35 @@ class Seq2Seq(Estimator):
             "exact": exact, "rows": len(right),
         }  # fmt: skip
 
-    def figure(self, predicted: Any, y: Any) -> Figure | None:
-        """chrF."""
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """chrF, the share that is right to the letter, and words written for each right one."""
+        from variorum.tasks.metrics.intervals import mean_of, ratio_of
         from variorum.tasks.metrics.text import chrf_of
 
-        return chrf_of(list(predicted), self.told(y))
+        written, right = list(map(str, predicted)), self.told(y)
+        lengths = ([len(text.split()) for text in rows] for rows in (written, right))
+        exact = [a == b for a, b in zip(written, right, strict=True)]
+        return {"chrf": chrf_of(written, right), "exact": mean_of(exact), "length": ratio_of(*lengths)}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its texts beside the right ones, and those that only repeat their source."""
+        from variorum.tasks.examined import Examined, Mistake
+        from variorum.tasks.metrics.intervals import mean_of
+        from variorum.tasks.metrics.text import chrf_each
+
+        sources, right = texts_of(X), self.told(y)
+        written = self.predict(sources).tolist()
+        copied = [a.strip() == b.strip() for a, b in zip(written, sources, strict=True)]
+        each = chrf_each(written, right)
+        read = self.read(sources)
+        mistakes = [
+            Mistake(row=row, text=sources[row], truth=right[row], answer=written[row], by=100 - each[row],
+                    note=f"chrF {each[row]:.1f}{', a copy of the source' if copied[row] else ''}")
+            for row in range(len(right)) if written[row] != right[row]
+        ]  # fmt: skip
+        empty = [not text for text in written]
+        figures = {**self.figures(written, y), "copies": mean_of(copied), "empty": mean_of(empty)}
+        return Examined(read=read, figures=figures, each=np.array(each), measure="chrF", mistakes=mistakes)
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """Read the source's language again."""
@@ -113,12 +138,15 @@ class Seq2Seq(Estimator):
 
     # What tasks said as text share.
 
-    def begun(self, y: Any) -> None:
-        """Take from the targets what must be known before any is told."""
-
     def asked(self, X: Any) -> list[str]:
         """The sources as the encoder reads them."""
         return [self.prefix + text for text in texts_of(X)]
+
+    def read(self, X: Any) -> Read:
+        """The sources as the encoder reads them, with their lengths."""
+        from variorum.tasks.examined import Read
+
+        return Read.by(self.model_, self.asked(X), self.limit(self.model_))
 
     def told(self, y: Any) -> list[str]:
         """The targets as they are written."""

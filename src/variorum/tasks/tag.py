@@ -20,10 +20,13 @@ from variorum.objectives.positions import TokenLabels
 from variorum.tasks import decoding, schemes
 from variorum.tasks.alignment import Aligned, Sentence, align, targets
 from variorum.tasks.estimator import Columns, Estimator, held_out
+from variorum.tasks.examined import Choices, Examined, Kinds, Read, of_classes
 from variorum.tasks.examples import Example, Padded, inputs_of
 from variorum.tasks.labels import LabelSet
 from variorum.tasks.metrics import spans as span_metrics
+from variorum.tasks.metrics.intervals import ratio_of
 from variorum.tasks.schemes import OUTSIDE, Mode, Scheme
+from variorum.tasks.targets import OneOf
 from variorum.tasks.token_scores import token_scores
 from variorum.tasks.windows import View, Viewing, knows_best, reading_length, views
 
@@ -75,8 +78,7 @@ class Tagger(Estimator):
             UsageError: not one tag for each word, a tag that is none of the scheme, or only one kind of tag.
         """
         sentences, tags = matched(X, y)
-        self.scheme_ = _scheme(self.scheme, tags)
-        self.classes_ = np.array(_classes(self.scheme_, tags))
+        self.begun(tags)
         learned, held = held_out(len(sentences), self.validation, self.seed)
         texts = [sentences[i].text for i in learned]
         model = self.started(HEAD, texts, labels=tuple(self.classes_.tolist()))
@@ -124,15 +126,36 @@ class Tagger(Estimator):
             "types": {name: score._asdict() for name, score in found.types.items()},
         }  # fmt: skip
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """F1 of spans; of tags that spell none, their accuracy."""
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """F1 of spans and the share of right tags; of tags that spell none, their accuracy."""
         truth = [_strings(_listed(row) or str(row).split(), number) for number, row in enumerate(_rows(y), 1)]
+        right = [sum(map(str.__eq__, row, said)) for row, said in zip(truth, predicted, strict=True)]
+        tags = ratio_of(right, [len(row) for row in truth])
         if self.scheme_ is None:
-            pairs = [(len(row), sum(map(str.__eq__, row, said))) for row, said in zip(truth, predicted, strict=True)]
-            words, right = np.array(pairs).T
-            return lambda counts: np.asarray((counts @ right) / np.maximum(1, counts @ words))
+            return {"accuracy": tags}
         each = span_metrics.count(truth, predicted, self.scheme_, self.mode)[1].sum(1)
-        return lambda counts: span_metrics.f1(counts @ each)
+        return {"f1": lambda counts: span_metrics.f1(counts @ each), "tags_right": tags}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its spans by type, and every word's tag."""
+        check_is_fitted(self)
+        sentences, truth = matched(X, y)
+        probabilities = self._probabilities(self.model_, sentences)
+        given = self._tags(probabilities)
+        right, said = ([tag for tags in rows for tag in tags] for rows in (truth, given))
+        words = [word for one in sentences for word in one.strings()]
+        choices = dataclasses.replace(
+            Choices.of(OneOf(self.classes_), right, said, np.concatenate(probabilities)), units="words",
+            rows=[row for row, tags in enumerate(truth) for _ in tags],
+            words=([f"“{word}” {tag}" for word, tag in zip(words, right, strict=True)], said),
+        )  # fmt: skip
+        limit = reading_length(self.model_, self.max_length)
+        read = Read.by(self.model_, [one.text for one in sentences], limit, windows=True)
+        found = dataclasses.replace(of_classes(read, self.figures(given, truth), choices), measure="tags right")
+        if self.scheme_ is None:
+            return found
+        types, counts = span_metrics.count(truth, given, self.scheme_, self.mode)
+        return dataclasses.replace(found, kinds=Kinds(called="type of span", names=types, counts=counts))
 
     @classmethod
     def check(cls, given: Any, target: Any) -> None:
@@ -149,6 +172,11 @@ class Tagger(Estimator):
     def score(self, X: Any, y: Any) -> float:
         """The first figure of :meth:`evaluate`."""
         return float(next(iter(self.evaluate(X, y).values())))
+
+    def begun(self, y: Any) -> None:
+        """Take the scheme and the tags that it can spell."""
+        self.scheme_ = _scheme(self.scheme, y)
+        self.classes_ = np.array(_classes(self.scheme_, y))
 
     def learned(self) -> dict[str, Any]:
         """Tags and scheme."""
@@ -171,12 +199,12 @@ class Tagger(Estimator):
 
     def _examples(self, model: Model, sentences: Sequence[Sentence], tags: Sequence[Sequence[str]]) -> list[Example]:
         """One for each window in which a word is taught."""
-        ids = {tag: id for id, tag in enumerate(self.classes_.tolist())}
-        further = None if self.pieces == "first" else [ids[_further(self.scheme_, tag)] for tag in ids]
+        known = LabelSet(tuple(self.classes_.tolist()))
+        further = None if self.pieces == "first" else known.ids([_further(self.scheme_, tag) for tag in known.names])
         made = []
         for aligned, row in zip(align(model.tokenizer, sentences), tags, strict=True):
             shown = self._views(model, aligned)
-            asked = targets(aligned, shown, [ids[tag] for tag in row], further)
+            asked = targets(aligned, shown, known.ids(row), further)
             made += [
                 Example(inputs=inputs_of(model, view.encoding), target=target)
                 for view, target in zip(shown, asked, strict=True)

@@ -50,17 +50,24 @@ class OneOf:
             )  # fmt: skip
         return cls(classes)
 
+    def places(self, y: Any) -> dict[Any, int]:
+        """The column of each label; those of ``y`` that are not known follow on those that are."""
+        return _places(self.classes.tolist(), column_or_1d(y).tolist())
+
     def matrix(self, y: Any) -> Bools:
-        """Which labels are right, [N, labels]; those that are not known follow on those that are."""
-        labels = column_or_1d(y).tolist()
-        place = _places(self.classes.tolist(), labels)
+        """Which labels are right, [N, labels], each in its place."""
+        labels, place = column_or_1d(y).tolist(), self.places(y)
         made = np.zeros((len(labels), len(place)), dtype=bool)
         made[np.arange(len(labels)), [place[label] for label in labels]] = True
         return made
 
     def targets(self, y: Any) -> list[Any]:
-        """What a model is asked for."""
-        return self.matrix(y).argmax(-1).tolist()
+        """What a model is asked for.
+
+        Raises:
+            UsageError: a label that it cannot give.
+        """
+        return _known(self, y).argmax(-1).tolist()
 
     def weights(self, weight: Weights, y: Any) -> Floats:
         """Of each row [N], by its class."""
@@ -118,20 +125,24 @@ class AnyOf:
             raise UsageError("no row has a label", where="labels", remedy="name the column that holds them")
         return cls(np.array(names), separator)
 
+    def places(self, y: Any) -> dict[Any, int]:
+        """As of :class:`OneOf`."""
+        rows = [_split(row, self.separator) for row in y] if self.separator else []
+        return _places(self.classes.tolist(), [label for row in rows for label in row])
+
     def matrix(self, y: Any) -> Bools:
         """As of :class:`OneOf`."""
         if not self.separator:
             return np.asarray(y).astype(bool)
-        rows = [_split(row, self.separator) for row in y]
-        place = _places(self.classes.tolist(), [label for row in rows for label in row])
-        made = np.zeros((len(rows), len(place)), dtype=bool)
-        for number, row in enumerate(rows):
-            made[number, [place[label] for label in row]] = True
+        place = self.places(y)
+        made = np.zeros((len(y), len(place)), dtype=bool)
+        for number, row in enumerate(y):
+            made[number, [place[label] for label in _split(row, self.separator)]] = True
         return made
 
     def targets(self, y: Any) -> list[Any]:
-        """What a model is asked for."""
-        return self.matrix(y).astype(float).tolist()
+        """As of :class:`OneOf`."""
+        return _known(self, y).astype(float).tolist()
 
     def weights(self, weight: Weights, y: Any) -> Floats:
         """Of each row [N]: the mean over its labels, 1 for a row without any."""
@@ -181,6 +192,17 @@ class AnyOf:
 
 
 Targets = OneOf | AnyOf
+
+
+def _known(targets: Targets, y: Any) -> Bools:
+    """The labels of rows, all of which are known."""
+    matrix, names = targets.matrix(y), list(targets.places(y))
+    if matrix.shape[1] > len(targets.classes):
+        raise UsageError(
+            f"the label {names[len(targets.classes)]!r} is not known", where="labels",
+            remedy=f"known: {', '.join(map(str, targets.classes.tolist()))}",
+        )  # fmt: skip
+    return matrix
 
 
 def _split(cell: Any, separator: str) -> list[str]:

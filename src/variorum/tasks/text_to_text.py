@@ -18,8 +18,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from variorum.errors import UsageError
 from variorum.tasks.estimator import Columns, held_out, texts_of
+from variorum.tasks.examined import Choices, Examined, Mistake, of_classes, of_numbers
+from variorum.tasks.metrics.intervals import mean_of, over_all
 from variorum.tasks.pairs import PairRegressor
 from variorum.tasks.seq2seq import Seq2Seq
+from variorum.tasks.targets import OneOf
 from variorum.text import text_to_text as t5
 
 if TYPE_CHECKING:
@@ -89,7 +92,8 @@ class TextToText(Seq2Seq):
         check_is_fitted(self)
         prompts = [one.ids for one in self.encode(self.model_, self.asked(X))]
         start = forced(self.model_, self.target_language).start
-        return answer_scores(self.model_, prompts, self.ended(self.model_, labels), start=start).cpu().numpy()
+        answers = [self.ended(self.model_, labels)] * len(prompts)
+        return answer_scores(self.model_, prompts, answers, start=start).numpy()
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -130,18 +134,26 @@ class TextClassifier(ClassifierMixin, TextToText):
         """Macro-F1 over the labels that occur, accuracy, and how often no label was written."""
         found, right = self.predict(X), column_or_1d(y)
         return {
-            "macro_f1": float(self.figure(found, right)(np.ones((1, len(right)), dtype=np.int64))[0]),
+            "macro_f1": over_all(self.figures(found, right)["macro_f1"], len(right)),
             "accuracy": float(np.mean([a == b for a, b in zip(found.tolist(), right.tolist(), strict=True)])),
             "off_label": found.tolist().count(OFF_LABEL), "rows": len(right),
         }  # fmt: skip
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """Macro-F1."""
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Macro-F1 and accuracy."""
         from variorum.tasks.metrics.classes import macro_f1_of
 
         labels = np.array(sorted({*map(str, predicted), *map(str, y)} - {OFF_LABEL}))
         given, truth = (np.array([[str(one)] for one in rows]) == labels for rows in (predicted, y))
-        return macro_f1_of(given, truth)
+        return {"macro_f1": macro_f1_of(given, truth), "accuracy": mean_of((given & truth).any(-1))}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its classes; what it wrote that is none is one of its own."""
+        right = column_or_1d(y).tolist()
+        chances = self.predict_proba(X) if self.decoding == "labels" else None
+        given = self.predict(X).tolist() if chances is None else self.classes_[chances.argmax(1)].tolist()
+        said = Choices.of(OneOf(self.classes_), right, given, chances)
+        return of_classes(self.read(X), self.figures(given, right), said)
 
     def learned(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist()}
@@ -207,11 +219,16 @@ class TextPairRegressor(RegressorMixin, TextToText):
         found = agreement(self.predict(X), column_or_1d(y).astype(float))
         return found if self.decoding == "labels" else found | {"off_label": self.off_label_}
 
-    def figure(self, predicted: Any, y: Any) -> Figure:
-        """Rank correlation."""
-        from variorum.tasks.metrics.correlation import spearman_of
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """Rank correlation, and the mean absolute error."""
+        from variorum.tasks.metrics.correlation import agreement_of
 
-        return spearman_of(np.asarray(predicted), column_or_1d(y).astype(float))
+        return agreement_of(np.asarray(predicted), column_or_1d(y).astype(float))
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """How far its numbers are from what is right."""
+        found, right = self.predict(X), column_or_1d(y).astype(float)
+        return of_numbers(self.read(X), self.figures(found, right), found, right, self.columns.target)
 
     @classmethod
     def target(cls, cell: str) -> float:
@@ -246,12 +263,29 @@ class TextAnswerer(TextToText):
         """The answer to each question."""
         return [{"answer": text} for text in self.predict(X)]
 
-    def figure(self, predicted: Any, y: Any) -> Figure | None:
-        """F1 as SQuAD has it."""
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """F1 and exact match as SQuAD has them."""
+        exact, f1 = self._compared(predicted, y)
+        return {"f1": mean_of(f1), "exact": mean_of(exact)}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """Its answers beside the right ones."""
+        given, right, read = self.predict(X).tolist(), self.told(y), self.read(X)
+        exact, f1 = self._compared(given, y)
+        mistakes = [
+            Mistake(row=row, text=read.texts[row], truth=right[row], answer=given[row], by=1 - f1[row],
+                    note=f"F1 {f1[row]:.2f}")
+            for row in range(len(right)) if not exact[row]
+        ]  # fmt: skip
+        return Examined(
+            read=read, figures=self.figures(given, y), each=np.array(f1), measure="F1", mistakes=mistakes
+        )  # fmt: skip
+
+    def _compared(self, predicted: Any, y: Any) -> tuple[list[float], list[float]]:
+        """Exact match and F1 of each question."""
         from variorum.tasks.metrics import squad
 
-        _, overlaps = squad.scores(list(predicted), [[one] if one else [] for one in self.told(y)])
-        return lambda counts: np.asarray(counts @ np.array(overlaps) / counts.sum(-1))
+        return squad.scores(list(predicted), [[one] if one else [] for one in self.told(y)])
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
         """F1 and exact match as SQuAD has them, and ROUGE-L."""

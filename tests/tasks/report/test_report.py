@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html.parser
 import json
 import re
@@ -13,10 +14,15 @@ import numpy as np
 import pytest
 
 from variorum.errors import UsageError
-from variorum.tasks.metrics.intervals import over_seeds
+from variorum.tasks.embed import Embedder
+from variorum.tasks.examined import NOTHING, Belief, Choices, Read, of_classes, of_numbers, taken_for, thirds
+from variorum.tasks.metrics.classes import macro_f1_of
+from variorum.tasks.metrics.correlation import agreement_of
+from variorum.tasks.metrics.intervals import mean_of, over_seeds
 from variorum.tasks.report import Context, Report, card, examine, page, write
 from variorum.tasks.report.card import plain
-from variorum.tasks.report.findings import calibration
+from variorum.tasks.report.findings import binned
+from variorum.tasks.targets import OneOf
 
 NAMES = ("ham", "spam")
 TAGS = ("script", "img", "svg", "iframe", "object", "embed", "video", "audio", "body", "input", "form", "math", "link")
@@ -40,25 +46,22 @@ class Fake:
 
     kind = "classify"
 
-    def __init__(self, probabilities: np.ndarray, names: Sequence[str] = NAMES, several: bool = False) -> None:
-        self.probabilities, self.classes_, self.several = probabilities, np.array(names), several
+    def __init__(self, probabilities: np.ndarray, names: Sequence[str] = NAMES) -> None:
+        self.probabilities, self.targets = probabilities, OneOf(np.array(names))
         self.history_ = type("History", (), {"epochs": [_epoch(1, 0.7, 0.5), _epoch(2, 0.4, 0.8)]})()
         spec = type("Spec", (), {"name": "fake <b>"})()
-        encode = staticmethod(lambda texts: [type("E", (), {"ids": text.split()})() for text in texts])
-        tokenizer = type("T", (), {"encode_batch": encode})()
-        self.model_ = type("M", (), {"spec": spec, "tokenizer": tokenizer, "parameters": lambda self: []})()
+        self.model_ = type("M", (), {"spec": spec, "parameters": lambda self: [], "label_names": tuple(names)})()
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return self.probabilities
+    def figures(self, predicted: Any, y: Any) -> dict[str, Any]:
+        given, truth = np.array(list(predicted)), np.array(list(y))
+        names = np.unique([*given, *truth])
+        return {"macro_f1": macro_f1_of(given[:, None] == names, truth[:, None] == names),
+                "accuracy": mean_of(given == truth)}  # fmt: skip
 
-    def predict(self, X: Any) -> np.ndarray:
-        return self.classes_[self.probabilities.argmax(-1)]
-
-    def learned(self) -> dict[str, Any]:
-        return {"several": self.several}
-
-    def limit(self, model: Any) -> int:
-        return 12
+    def examined(self, X: Sequence[str], y: Sequence[str]) -> Any:
+        given = self.targets.classes[self.probabilities.argmax(-1)].tolist()
+        read = Read(texts=X, tokens=[len(text.split()) for text in X], limit=12)
+        return of_classes(read, self.figures(given, y), Choices.of(self.targets, y, given, self.probabilities))
 
     def get_params(self, deep: bool) -> dict[str, Any]:
         return {"model": "fake", "epochs": 2}
@@ -108,8 +111,10 @@ def test_over_seeds_stands_students_interval_and_each_of_them() -> None:
 
 
 def test_the_calibration_error_is_the_mean_gap_between_sure_and_right() -> None:
-    bins, error = calibration(np.array([0.95] * 10 + [0.55] * 10), np.array([True] * 8 + [False] * 2 + [True] * 10))
-    assert [(one.rows, round(one.right, 2)) for one in bins] == [(10, 1.0), (10, 0.8)]
+    said, so = np.array([0.95] * 10 + [0.55] * 10), np.array([1.0] * 8 + [0.0] * 2 + [1.0] * 10)
+    bins, error = binned(Belief(said=said, so=so))
+    assert [(one.rows, round(one.so, 2)) for one in bins] == [(10, 1.0), (10, 0.8)]
+    assert all(0 < one.low <= one.so <= one.high <= 1 + 1e-9 for one in bins)
     assert error == pytest.approx((0.45 + 0.15) / 2)
 
 
@@ -118,14 +123,18 @@ def test_errors_are_named_with_their_rows_the_most_confident_first() -> None:
     models: Any = [Fake(chances)]
     found = examine(models, ["a", "b", "c", "d"], ["ham", "ham", "ham", "spam"], Context(command="c"))
     assert [(one.row, one.truth, one.answer) for one in found.confident] == [(3, "ham", "spam"), (2, "ham", "spam")]
-    assert found.confident[0].of_truth == pytest.approx(0.05)
+    assert found.confident[0].note == "the truth was given 5.0%"
+    lines = examine(
+        models, ["a", "b", "c", "d"], ["ham", "ham", "ham", "spam"], Context(command="c", lines=(2, 5, 9, 11))
+    )
+    assert lines.confident[0].row == 9 and "line 9: ham, answered spam with 95.0%" in page(lines)
 
 
 def test_slices_are_by_length_language_and_whatever_column_one_names() -> None:
     texts = ["the house is old and the sea is near"] * 50 + ["das Haus ist alt und die See ist nah"] * 50
     found = reported(TRUTH, SAID, texts, slices={"domain": ["film"] * 30 + ["book"] * 70})
     by = {(one.by, one.name): one for one in found.slices}
-    assert by["domain", "film"].rows == 30 and by["domain", "film"].accuracy.value == 1
+    assert by["domain", "film"].rows == 30 and by["domain", "film"].mean.value == 1
     assert {name for kind, name in by if kind == "language"} == {"en", "de"}
     thirds = [one.rows for one in reported(TRUTH, SAID).slices if one.by == "length"]
     assert sum(thirds) == 100 and len(thirds) == 3
@@ -134,14 +143,18 @@ def test_slices_are_by_length_language_and_whatever_column_one_names() -> None:
 def test_rows_that_were_cut_are_counted_and_a_label_that_nobody_learned_has_its_own_class() -> None:
     models: Any = [Fake(sure([0, 1, 1]))]
     found = examine(models, ["a " * 13, "b", "c"], ["ham", "spam", "eggs"], Context(command="c"))
-    assert found.cut == 1 and "1 of 3 rows are longer than the 12 tokens" in page(found)
-    assert found.classes == ("ham", "spam", "eggs") and found.by_class[2].recall.value == 0
+    assert (
+        found.longer == 1 and "1 of 3 rows are longer than the 12 tokens" in page(found) and "were cut" in page(found)
+    )
+    assert found.names == ("ham", "spam", "eggs") and found.by_class[2].recall.value == 0
 
 
 def test_the_baseline_stands_beside() -> None:
-    found = reported(TRUTH, SAID, baseline=("TF-IDF", [NAMES[t] for t in TRUTH]))
-    assert found.baseline is not None and found.baseline[1][0].items.value == 1
-    assert "TF-IDF reaches 1.000" in page(found) and "TF-IDF: macro-F1" in card(found)
+    found = reported(TRUTH, SAID, baselines={"TF-IDF": [NAMES[t] for t in TRUTH], "none": ["ham"] * 100})
+    assert found.baselines["TF-IDF"][0].items.value == 1
+    assert (
+        "TF-IDF reaches 1.000" in page(found) and "TF-IDF: macro f1" in card(found) and "none: accuracy" in page(found)
+    )
 
 
 def test_many_classes_are_listed_by_what_is_taken_for_what() -> None:
@@ -155,12 +168,40 @@ def test_many_classes_are_listed_by_what_is_taken_for_what() -> None:
 
 
 def test_what_has_no_report_is_refused() -> None:
-    models: Any = [Fake(sure([0]), several=True)]
-    with pytest.raises(UsageError, match="one label each"):
-        examine(models, ["a"], ["ham"], Context(command="c"))
     other: Any = [Fake(sure([0])), Fake(sure([0]), names=("spam", "ham"))]
     with pytest.raises(UsageError, match="different classes"):
         examine(other, ["a"], ["ham"], Context(command="c"))
+    with pytest.raises(UsageError, match="needs rows"):
+        examine(other[:1], [], [], Context(command="c"))
+    with pytest.raises(UsageError, match="there is no report on embed; variorum evaluate"):
+        Embedder("nano").examined([("a", "b")], None)
+
+
+def test_labels_that_are_missing_or_too_many_are_taken_for_nothing() -> None:
+    truth = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=bool)
+    given = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1]], dtype=bool)
+    found = taken_for(("a", "b", "c"), truth, given)
+    assert found.names == ("a", "b", "c", NOTHING)
+    assert found.counts.tolist() == [[1, 0, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0]]
+
+
+def test_words_of_a_row_are_chosen_for_apart_and_rows_without_one_are_right() -> None:
+    read = Read(texts=["a b", "", "c"], tokens=[2, 0, 1], limit=9, windows=True)
+    choices = Choices.of(OneOf(np.array(["N", "V"])), ["N", "V", "N"], ["N", "N", "V"])
+    found = of_classes(read, {}, dataclasses.replace(choices, rows=[0, 0, 2], units="words"))
+    assert found.each.tolist() == [0.5, 1, 0] and [one.row for one in found.mistakes] == [0, 2]
+    assert found.kinds is not None and found.kinds.counts[:, 0].tolist() == [[1, 2, 1], [0, 0, 0], [0, 0, 1]]
+    assert found.belief is None
+
+
+def test_numbers_are_set_against_the_truth_by_tenths_of_what_was_said() -> None:
+    right = np.arange(100.0)
+    read = Read(texts=[f"text {i}" for i in range(100)], tokens=[2] * 100, limit=9)
+    found = of_numbers(read, agreement_of(right + 1, right), right + 1, right, "score")
+    assert found.groups["score"] == thirds(right) and set(thirds(right)) == {"0 to 33", "34 to 66", "67 to 99"}
+    bins, error = binned(found.belief)
+    assert [one.rows for one in bins] == [10] * 10 and error == pytest.approx(1)
+    assert found.mistakes[0].note == "off by +1" and found.measure == "absolute error"
 
 
 class Parsed(html.parser.HTMLParser):
@@ -188,7 +229,7 @@ def test_fifty_payloads_in_texts_labels_slices_and_facts_stay_letters() -> None:
         models: Any = [Fake(sure([1] * len(bad)), names=(bad[0], bad[1]))]
         found = examine(models, texts, [bad[0]] * len(bad), Context(
             command=bad[2], slices={bad[3]: [bad[4], bad[5]] * (len(bad) // 2)}, audit=(bad[6],),
-            facts={bad[7]: bad[8]}, baseline=(bad[9], [bad[0]] * len(bad)),
+            facts={bad[7]: bad[8]}, baselines={bad[9]: [bad[0]] * len(bad)},
         ))  # fmt: skip
         seen = Parsed(page(found))
         assert {tag for tag, _ in seen.tags} <= {tag for tag, _ in plainly.tags} | {"li", "ul"}

@@ -26,12 +26,23 @@ def agreement(found: Any, right: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def agreement_of(found: Any, right: Any) -> dict[str, Figure]:
+    """Of :func:`agreement` what splits by items, by name."""
+    from variorum.tasks.metrics.intervals import mean_of
+
+    return {"spearman": spearman_of(found, right), "mean_absolute": mean_of(np.abs(found - right))}
+
+
 def spearman_of(found: Any, right: Any) -> Figure:
-    """Spearman's correlation as a figure that can be resampled; ranks are those among the items drawn."""
+    """Spearman's correlation as a figure that can be resampled; ranks are those among the items drawn. It has no value
+    where either side is constant."""
     from scipy.stats import spearmanr
+
+    def one(a: Any, b: Any) -> float:
+        return float(spearmanr(a, b).statistic) if np.ptp(a) > 0 and np.ptp(b) > 0 else np.nan
 
     def figure(counts: NDArray[np.int64]) -> NDArray[np.float64]:
         drawn = (np.repeat(np.arange(len(right)), row) for row in counts)
-        return np.array([spearmanr(found[which], right[which]).statistic for which in drawn])
+        return np.array([one(found[which], right[which]) for which in drawn])
 
     return figure

@@ -35,14 +35,32 @@ class Interval:
         return f"{self.value:{sign}.3f} [{self.low:{sign}.3f}, {self.high:{sign}.3f}]"
 
 
+def over_all(figure: Figure, items: int) -> float:
+    """The figure of all items."""
+    return float(figure(np.ones((1, items), dtype=np.int64))[0])
+
+
 def over_items(figure: Figure, items: int, *, seed: int = 0) -> Interval:
     """The figure of all items, with the 2.5th and 97.5th percentile over samples of them with replacement."""
-    rng, drawn = np.random.default_rng(seed), []
+    return between(resampled([figure], items, seed=seed)[0])
+
+
+def resampled(figures: Sequence[Figure], items: int, *, seed: int = 0) -> list[Floats]:
+    """Each figure [1 + draws, ...]: first of all items, then of samples of them, the same ones for every figure."""
+    rng, drawn = np.random.default_rng(seed), [[figure(np.ones((1, items), dtype=np.int64))] for figure in figures]
     for start in range(0, DRAWS, AT_A_TIME):
         counts = rng.multinomial(items, np.full(items, 1 / items), size=min(AT_A_TIME, DRAWS - start))
-        drawn.append(figure(counts))
-    low, high = np.nanpercentile(np.concatenate(drawn), (2.5, 97.5))
-    return Interval(float(figure(np.ones((1, items), dtype=np.int64))[0]), float(low), float(high))
+        for figure, values in zip(figures, drawn, strict=True):
+            values.append(figure(counts))
+    return [np.concatenate(values) for values in drawn]
+
+
+def between(drawn: Floats) -> Interval:
+    """What :func:`resampled` gives of one figure [1 + draws], as an interval; draws in which it has no value are left
+    out."""
+    known = drawn[1:][~np.isnan(drawn[1:])]
+    low, high = np.percentile(known, (2.5, 97.5)) if len(known) else (math.nan, math.nan)
+    return Interval(float(drawn[0]), float(low), float(high))
 
 
 def difference(one: Figure, other: Figure, items: int, *, seed: int = 0) -> Interval:

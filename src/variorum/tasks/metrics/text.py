@@ -82,6 +82,15 @@ def chrf_of(written: Sequence[str], references: Sequence[str]) -> Figure:
     return figure
 
 
+def chrf_each(written: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF2 of each text by itself."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric: Any = CHRF()
+    rows = by_row(written, references)
+    return [float(metric.sentence_score(text, right).score) for text, right in zip(written, rows, strict=True)]
+
+
 def ter(written: Sequence[str], references: References) -> float:
     """Corpus translation edit rate in percent, the lower the better, sacrebleu's defaults.
 

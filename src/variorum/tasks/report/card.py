@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from variorum.tasks.report.drawn import opening
+from variorum.tasks.report.drawn import distance, length, opening
 from variorum.tasks.report.findings import Report
 
 _ACTS = re.compile(r"([\\`*_{}\[\]<>|#!&~$])")
@@ -16,20 +16,20 @@ def card(found: Report) -> str:
     lines = [f"# {plain(found.title)}", "", plain(opening(found)), "", "## Figures", ""]
     lines += ["| | value | 95 % over rows | each seed |", "|---|---|---|---|"]
     every = [("", one) for one in found.figures]
-    every += [(f"{found.baseline[0]}: ", one) for one in found.baseline[1]] if found.baseline else []
+    every += [(f"{name}: ", one) for name, figures in found.baselines.items() for one in figures]
     for who, one in every:
         each = " · ".join(f"{value:.3f}" for value in one.by_seed)
         ends = f"[{one.items.low:.3f}, {one.items.high:.3f}]"
         lines.append(f"| {plain(who + one.name)} | {one.items.value:.3f} | {ends} | {each} |")
-    lines += ["", "| class | rows | precision | recall | F1 |", "|---|---|---|---|---|"]
+    if found.by_class:
+        lines += ["", f"| {found.called} | there | precision | recall | F1 |", "|---|---|---|---|---|"]
     for kind in found.by_class:
         figures = " | ".join(one.said() for one in (kind.precision, kind.recall, kind.f1))
         lines.append(f"| {plain(kind.name)} | {kind.rows:,} | {figures} |")
-    lines += ["", f"Expected calibration error {found.error:.3f}. {found.cut:,} of {found.rows:,} rows were cut to "
-              f"{found.limit} tokens."]  # fmt: skip
+    lines += ["", " ".join(filter(None, (distance(found), length(found))))]
     if found.slices:
-        lines += ["", "## Slices", "", "| by | slice | rows | accuracy |", "|---|---|---|---|"]
-        lines += [f"| {plain(s.by)} | {plain(s.name)} | {s.rows:,} | {s.accuracy.said()} |" for s in found.slices]
+        lines += ["", "## Slices", "", f"| by | slice | rows | {found.measure} |", "|---|---|---|---|"]
+        lines += [f"| {plain(s.by)} | {plain(s.name)} | {s.rows:,} | {s.mean.said()} |" for s in found.slices]
     if found.audit:
         lines += ["", "## The data", "", *(f"- {plain(line)}" for line in found.audit)]
     lines += ["", "## How to repeat it", "", f"    {_one_line(found.command)}", ""]

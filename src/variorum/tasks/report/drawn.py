@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from variorum import __version__
 from variorum.page import charts, render
-from variorum.tasks.report.findings import Mistake, Report, Scored
+from variorum.tasks.examined import Mistake
+from variorum.tasks.report.findings import Report, Scored
 
 LONGEST = 280
 """Letters of a text that are shown."""
@@ -24,13 +25,13 @@ def page(found: Report) -> str:
     return render(
         "variorum.tasks.report", "report.html.j2", title=found.title, opening=opening(found), report=found,
         figures=[_figure(one) for one in found.figures],
-        baseline=None if found.baseline is None else (found.baseline[0], [_figure(one) for one in found.baseline[1]]),
-        matrix=_matrix(found), pairs=_pairs(found),
+        baselines=[(name, _figure(one)) for name, figures in found.baselines.items() for one in figures],
+        matrix=_matrix(found), pairs=_pairs(found), length=length(found), distance=distance(found),
         classes=[(c.name, f"{c.rows:,}", c.precision.said(), c.recall.said(), c.f1.said()) for c in found.by_class],
-        curves=_curves(found), reliability=_reliability(found),
-        slices=[(s.by, s.name, f"{s.rows:,}", s.accuracy.said()) for s in found.slices],
-        mistakes=[("Wrong with the most confidence", found.confident), ("Truth held to be the least probable",
-                  found.unlikely)], cut=_cut, share=_share, colophon=f"variorum {__version__}.",
+        curves=_curves(found), reliability=_reliability(found) if found.bins else None,
+        slices=[(s.by, s.name, f"{s.rows:,}", s.mean.said()) for s in found.slices],
+        mistakes=[("Wrong with the most confidence", found.confident), ("Furthest from the truth", found.worst)],
+        cut=_cut, said=_said, colophon=f"variorum {__version__}.",
     )  # fmt: skip
 
 
@@ -38,10 +39,26 @@ def opening(found: Report) -> str:
     """The first sentence: what it reached on what, and against what."""
     main = found.figures[0]
     text = f"On {found.rows:,} rows the model reaches a {main.name} of {main.items.said()}"
-    if found.baseline is None:
-        return f"{text}."
-    name, figures = found.baseline
-    return f"{text}; {name} reaches {figures[0].items.said()}."
+    others = [f"{name} reaches {figures[0].items.said()}" for name, figures in found.baselines.items()]
+    return f"{'; '.join([text, *others])}."
+
+
+def length(found: Report) -> str:
+    """How many rows are longer than what is read at once, and what becomes of them."""
+    if not found.longer:
+        return f"Every row fits the {found.limit} tokens that are read at once."
+    done = "are read in several windows" if found.windows else "were cut"
+    longer = f"{found.longer:,} of {found.rows:,} rows are longer than the {found.limit} tokens that are read at once"
+    return f"{longer}; they {done}."
+
+
+def distance(found: Report) -> str:
+    """How far what is said is from what is so; nothing where neither can be set against the other."""
+    if not found.bins:
+        return ""
+    said, so = found.axes
+    name = "Expected calibration error" if said == "confidence" else f"Mean distance of {said} from {so}"
+    return f"{name} {found.error:.3f}."
 
 
 def _figure(one: Scored) -> tuple[str, str, str, str]:
@@ -51,7 +68,7 @@ def _figure(one: Scored) -> tuple[str, str, str, str]:
 
 def _matrix(found: Report) -> list[list[tuple[int, int]]] | None:
     """Counts of the confusion matrix, each with its shade among those of its row."""
-    if len(found.classes) > MATRIX:
+    if len(found.names) > MATRIX:
         return None
     return [[(count, round(SHADES * count / max(1, sum(row)))) for count in row] for row in found.confusion]
 
@@ -60,8 +77,8 @@ def _pairs(found: Report) -> list[tuple[str, str, str]]:
     """What is most often taken for what."""
     wrong = [
         (count, truth, answer)
-        for i, truth in enumerate(found.classes)
-        for k, answer in enumerate(found.classes)
+        for i, truth in enumerate(found.names)
+        for k, answer in enumerate(found.names)
         if i != k and (count := found.confusion[i][k])
     ]
     return [(truth, answer, f"{count:,}") for count, truth, answer in sorted(wrong, reverse=True)[:PAIRS]]
@@ -83,14 +100,13 @@ def _line(name: str, points: Sequence[tuple[int, float]]) -> Markup:
 
 
 def _reliability(found: Report) -> Markup:
-    """How often answers are right against how sure they are, with Wilson's intervals."""
-    ends = min(one.confidence for one in found.bins), max(one.confidence for one in found.bins)
-    even = charts.Series(name="as sure as right", tone=0, points=tuple((x, x, x, x) for x in sorted({*ends, 1.0})))
-    model = charts.Series(
-        name="model", tone=1,
-        points=tuple((one.confidence, one.right, *_wilson(one.right, one.rows)) for one in found.bins),
-    )  # fmt: skip
-    return _drawn([even, model], x_label="confidence", y_label="share right", title="Calibration")
+    """What was so against what was said, with the interval of each bin."""
+    said, so = found.axes
+    ends = {min(one.said for one in found.bins), max(one.said for one in found.bins)}
+    ends |= {1.0} if said == "confidence" else set()
+    even = charts.Series(name="as said", tone=0, points=tuple((x, x, x, x) for x in sorted(ends)))
+    model = charts.Series(name="model", tone=1, points=tuple((b.said, b.so, b.low, b.high) for b in found.bins))
+    return _drawn([even, model], x_label=said, y_label=so, title="Calibration")
 
 
 def _drawn(series: Sequence[charts.Series], **labels: Any) -> Markup:
@@ -101,15 +117,12 @@ def _at(width: int, *, series: Sequence[charts.Series], **labels: Any) -> Markup
     return charts.curves(series, width=width, **labels)
 
 
-def _wilson(share: float, rows: int, z: float = 1.96) -> tuple[float, float]:
-    middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
-    half = z / (1 + z * z / rows) * (share * (1 - share) / rows + z * z / (4 * rows * rows)) ** 0.5
-    return middle - half, middle + half
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-def _cut(one: Mistake) -> str:
-    return one.text if len(one.text) <= LONGEST else one.text[:LONGEST] + " …"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
+def _said(one: Mistake) -> str:
+    """What was answered in the place of what."""
+    sure = "" if one.confidence is None else f" with {one.confidence:.1%}"
+    note = f"; {one.note}" if one.note else ""
+    return f"{_cut(one.truth)}, answered {_cut(one.answer) or '(nothing)'}{sure}{note}"

@@ -1,7 +1,8 @@
 """What a report says, as data: figures with intervals over items and seeds, confusions, calibration, errors, slices.
 
-Items are drawn again with replacement, the same for every class, slice and seed; over seeds stands Student's interval.
-Nothing here knows how it will look.
+Each model says itself what it made of the rows (:mod:`variorum.tasks.examined`), whatever kind of task it does. Items
+are drawn again with replacement, the same for every class and seed; over seeds stands Student's interval. Nothing here
+knows how it will look.
 """
 
 from __future__ import annotations
@@ -9,25 +10,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from variorum.errors import UsageError
-from variorum.tasks.metrics.intervals import DRAWS, Interval, over_seeds
+from variorum.tasks.examined import Belief, Examined, Kinds, Mistake, thirds
+from variorum.tasks.metrics.intervals import DRAWS, Interval, between, over_seeds, resampled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from variorum.tasks.classify import Classifier
+    from variorum.tasks.estimator import Estimator
 
-    Ids = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 BINS, SHOWN, FEWEST = 10, 12, 10
-"""Bins of confidence, errors shown of each kind, and rows that a slice has at least."""
-PARTS = 3
-"""Slices by length: the shortest third, the middle one, the longest."""
+"""Bins of confidence, errors shown of each sort, and rows that a slice has at least."""
+WIDE = 1.96
+"""Half the width of a 95 % interval in standard errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +39,16 @@ class Context:
     Attributes:
         command: what a reader types to repeat it.
         slices: further groupings of the rows by name ("domain"), a value each.
-        baseline: a simple model's name, and its answers on the same rows.
+        baselines: the answers of simple models on the same rows, by their names, the usual one first.
+        lines: of the file on which the rows begin; they are numbered from 1 if absent.
         audit: what was noticed about the data, a sentence each.
         facts: further lines on how it was made, by name.
     """
 
     command: str
     slices: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    baseline: tuple[str, Sequence[Any]] | None = None
+    baselines: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lines: Sequence[int] = ()
     audit: tuple[str, ...] = ()
     facts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -61,7 +65,7 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class ByClass:
-    """One class; ``rows`` are those that are truly of it."""
+    """One class, or one type of what is found; ``rows`` is how often it is truly there."""
 
     name: str
     rows: int
@@ -72,33 +76,23 @@ class ByClass:
 
 @dataclass(frozen=True, kw_only=True)
 class Bin:
-    """Answers of about one confidence: how sure on average, how often right, how many."""
+    """What was said alike: how sure on average and how often right; or the mean of numbers, and of what is true."""
 
-    confidence: float
-    right: float
+    said: float
+    so: float
+    low: float
+    high: float
     rows: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mistake:
-    """A row that was answered wrongly: how sure of the answer, and how probable the truth was held to be."""
-
-    row: int
-    text: str
-    truth: str
-    answer: str
-    confidence: float
-    of_truth: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Rows that have something in common."""
+    """Rows that have something in common, and the mean of the report's ``measure`` over them."""
 
     by: str
     name: str
     rows: int
-    accuracy: Interval
+    mean: Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,197 +100,189 @@ class Report:
     """Everything that the page, the card and the JSON say.
 
     Attributes:
-        confusion: rows of the first seed, truth by answer, in the order of ``classes``.
-        error: the expected calibration error over ``bins``.
-        confident, unlikely: mistakes that were made with the most confidence, and those whose truth was held to be the
-            least probable.
-        cut: rows longer than what is read of them, ``limit`` tokens.
+        called: what ``by_class`` has the figures of.
+        names, confusion, units: of the first seed, so many units by truth and answer, in the order of the names.
+        bins, error, axes: what was said against what was so, their mean distance, and what the two are called; of
+            confidence the expected calibration error.
+        confident, worst: mistakes that were made with the most confidence, and those that are furthest from the truth.
+        numbered: what the ``row`` of a mistake is the number of.
+        measure: what slices are compared by.
+        longer, limit: rows of more tokens than are read at once, and how many these are; cut, or read in windows.
         epochs: of the first seed: number, loss, judgement on held-out rows.
     """
 
     title: str
     rows: int
-    classes: tuple[str, ...]
     figures: tuple[Scored, ...]
-    baseline: tuple[str, tuple[Scored, ...]] | None
-    confusion: tuple[tuple[int, ...], ...]
+    baselines: Mapping[str, tuple[Scored, ...]]
+    called: str
     by_class: tuple[ByClass, ...]
+    names: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    units: str
+    axes: tuple[str, str]
     bins: tuple[Bin, ...]
     error: float
     confident: tuple[Mistake, ...]
-    unlikely: tuple[Mistake, ...]
+    worst: tuple[Mistake, ...]
+    numbered: Literal["row", "line"]
+    measure: str
     slices: tuple[Slice, ...]
-    cut: int
+    longer: int
     limit: int
+    windows: bool
     epochs: tuple[tuple[int, float, float | None], ...]
     audit: tuple[str, ...]
     facts: Mapping[str, str]
     command: str
 
 
-def examine(models: Sequence[Classifier], texts: Sequence[Any], labels: Sequence[Any], context: Context) -> Report:
-    """What fitted classifiers, one for each seed, make of rows that they did not learn from.
+def examine(models: Sequence[Estimator], X: Sequence[Any], y: Sequence[Any], context: Context) -> Report:
+    """What fitted models, one for each seed, make of rows that they did not learn from.
 
     Raises:
-        UsageError: no rows, models of different classes, or classes that may stand together.
+        UsageError: no rows, models of different tasks or classes, or a kind of task that has no report.
     """
     first = models[0]
-    classes = tuple(map(str, first.classes_.tolist()))
-    if any(tuple(map(str, one.classes_.tolist())) != classes for one in models):
-        raise UsageError("the models tell different classes apart", where="report", remedy="give seeds of one task")
-    if not texts or first.learned()["several"]:
-        raise UsageError("a report needs rows with one label each", where="report")
-    unseen = sorted(set(map(str, labels)) - set(classes))
-    names = (*classes, *unseen)
-    place = {name: i for i, name in enumerate(names)}
-    truth = np.array([place[str(label)] for label in labels])
-    probabilities = [np.pad(one.predict_proba(texts), ((0, 0), (0, len(unseen)))) for one in models]
-    answers = [np.array([place[str(label)] for label in one.predict(texts)]) for one in models]
-    drawn = _Drawn(truth, answers, len(names))
-    shown = [_text(text) for text in texts]
-    wrong = _mistakes(shown, truth, answers[0], probabilities[0], names)
-    confident = sorted(wrong, key=lambda one: -one.confidence)[:SHOWN]
-    unlikely = sorted((one for one in wrong if one not in confident), key=lambda one: one.of_truth)[:SHOWN]
-    bins, error = calibration(probabilities[0][np.arange(len(truth)), answers[0]], answers[0] == truth)
-    lengths, limit = _lengths(first, texts)
+    if any((one.kind, one.model_.label_names) != (first.kind, first.model_.label_names) for one in models):
+        raise UsageError("the models do different tasks, or tell different classes apart", where="report",
+                         remedy="give seeds of one task")  # fmt: skip
+    if not len(X):
+        raise UsageError("a report needs rows", where="report")
+    each = [one.examined(X, y) for one in models]
+    one, read = each[0], each[0].read
+    confusion, bins, error = one.confusion, *binned(one.belief)
+    confident, worst = _mistakes(one, context)
     return Report(
-        title=f"{first.model_.spec.name}, fine-tuned to {first.kind}", rows=len(truth), classes=names,
-        figures=drawn.figures(), baseline=_baseline(context, truth, place),
-        confusion=tuple(tuple(map(int, row)) for row in drawn.whole(0)), by_class=drawn.by_class(names),
-        bins=bins, error=error, confident=tuple(confident), unlikely=tuple(unlikely),
-        slices=_slices(context, shown, lengths, answers[0] == truth),
-        cut=sum(length > limit for length in lengths), limit=limit, epochs=_epochs(first), audit=context.audit,
-        facts=_facts(models) | dict(context.facts), command=context.command,
+        title=f"{first.model_.spec.name}, fine-tuned to {first.kind}", rows=len(X), figures=_figures(each),
+        baselines={name: _scored([first.figures(said, y)], len(X)) for name, said in context.baselines.items()},
+        called="" if one.kinds is None else one.kinds.called, by_class=_by_class(each),
+        names=() if confusion is None else confusion.names, units="" if confusion is None else confusion.units,
+        confusion=() if confusion is None else tuple(tuple(map(int, row)) for row in confusion.counts),
+        axes=("", "") if one.belief is None else one.belief.axes, bins=bins, error=error,
+        confident=confident, worst=worst, numbered="line" if context.lines else "row",
+        measure=one.measure, slices=_slices(one, context),
+        longer=sum(length > read.limit for length in read.tokens), limit=read.limit, windows=read.windows,
+        epochs=_epochs(first), audit=context.audit, facts=_facts(models) | dict(context.facts),
+        command=context.command,
     )  # fmt: skip
 
 
-class _Drawn:
-    """Confusion matrices of items drawn again, each seed's [draws, classes, classes], by the same draws for all."""
-
-    def __init__(self, truth: Ids, answers: Sequence[Ids], classes: int) -> None:
-        patterns, counts = np.unique(np.column_stack([truth, *answers]), axis=0, return_counts=True)
-        weights = np.random.default_rng(0).multinomial(len(truth), counts / len(truth), size=DRAWS)
-        weights = np.concatenate([counts[None], weights])  # first the rows as they are
-        self.matrices = []
-        for seed in range(len(answers)):
-            cells = np.eye(classes * classes)[patterns[:, 0] * classes + patterns[:, 1 + seed]]
-            self.matrices.append((weights @ cells).reshape(-1, classes, classes))
-
-    def whole(self, seed: int) -> Floats:
-        """The confusion matrix of all rows."""
-        return np.asarray(self.matrices[seed][0])
-
-    def figures(self) -> tuple[Scored, ...]:
-        """Macro-F1 and accuracy."""
-        macro = [np.nanmean(_f1(one), -1) for one in self.matrices]
-        right = [np.trace(one, axis1=-2, axis2=-1) / one.sum((-2, -1)) for one in self.matrices]
-        return _scored("macro-F1", macro), _scored("accuracy", right)
-
-    def by_class(self, names: Sequence[str]) -> tuple[ByClass, ...]:
-        """Precision, recall and F1 of each class, the mean over seeds."""
-        hits = [np.diagonal(one, axis1=-2, axis2=-1) for one in self.matrices]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            precision = np.mean([hit / one.sum(-2) for hit, one in zip(hits, self.matrices, strict=True)], 0)
-            recall = np.mean([hit / one.sum(-1) for hit, one in zip(hits, self.matrices, strict=True)], 0)
-        f1 = np.mean([_f1(one) for one in self.matrices], 0)
-        rows = self.whole(0).sum(-1)
-        return tuple(
-            ByClass(name=name, rows=int(rows[k]), precision=_interval(precision[:, k]), recall=_interval(recall[:, k]),
-                    f1=_interval(f1[:, k]))
-            for k, name in enumerate(names)
-        )  # fmt: skip
+def _figures(each: Sequence[Examined]) -> tuple[Scored, ...]:
+    return _scored([one.figures for one in each], len(each[0].each))
 
 
-def _f1(matrices: Floats) -> Floats:
-    """F1 of each class, [..., classes]; NaN for one that neither occurs nor is answered."""
-    total = matrices.sum(-1) + matrices.sum(-2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(total > 0, 2 * np.diagonal(matrices, axis1=-2, axis2=-1) / total, np.nan))
-
-
-def _interval(draws: Floats) -> Interval:
-    """The first value, and the 2.5th and 97.5th percentile of the others; zero where there is nothing to divide by."""
-    known = np.nan_to_num(draws)
-    low, high = np.percentile(known[1:], (2.5, 97.5))
-    return Interval(float(known[0]), float(low), float(high))
-
-
-def _scored(name: str, draws: Sequence[Floats]) -> Scored:
-    each = tuple(float(one[0]) for one in draws)
-    items = _interval(np.mean(draws, 0))
-    return Scored(name=name, items=items, seeds=over_seeds(each) if len(each) > 1 else None, by_seed=each)
-
-
-def _baseline(context: Context, truth: Ids, place: Mapping[str, int]) -> tuple[str, tuple[Scored, ...]] | None:
-    if context.baseline is None:
-        return None
-    name, said = context.baseline
-    answers = np.array([place.get(str(label), len(place)) for label in said])
-    return name, _Drawn(truth, [answers], len(place) + 1).figures()
-
-
-def calibration(confidence: Floats, right: NDArray[np.bool_]) -> tuple[tuple[Bin, ...], float]:
-    """Bins of equal width that hold any row, and the expected calibration error (Guo et al. 2017, equation 3)."""
-    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
+def _scored(each: Sequence[Mapping[str, Any]], rows: int) -> tuple[Scored, ...]:
+    """Every figure, of a model for each seed."""
+    names = list(each[0])
+    drawn = resampled([one[name] for one in each for name in names], rows)
     found = []
-    for place in range(BINS):
-        mine = places == place
-        if mine.any():
-            found.append(
-                Bin(confidence=float(confidence[mine].mean()), right=float(right[mine].mean()), rows=int(mine.sum()))
-            )
-    error = sum(one.rows * abs(one.confidence - one.right) for one in found) / len(confidence)
-    return tuple(found), float(error)
+    for place, name in enumerate(names):
+        mine = drawn[place :: len(names)]
+        by_seed = tuple(float(one[0]) for one in mine)
+        items, seeds = between(np.mean(mine, 0)), over_seeds(by_seed) if len(by_seed) > 1 else None
+        found.append(Scored(name=name.replace("_", " "), items=items, seeds=seeds, by_seed=by_seed))
+    return tuple(found)
 
 
-def _mistakes(
-    texts: Sequence[str], truth: Ids, answers: Ids, probabilities: Floats, names: Sequence[str]
-) -> list[Mistake]:
-    return [
-        Mistake(row=i + 1, text=texts[i], truth=names[truth[i]], answer=names[answers[i]],
-                confidence=float(probabilities[i, answers[i]]), of_truth=float(probabilities[i, truth[i]]))
-        for i in np.flatnonzero(truth != answers).tolist()
-    ]  # fmt: skip
+def _by_class(each: Sequence[Examined]) -> tuple[ByClass, ...]:
+    """Precision, recall and F1 of each class, the mean over seeds; zero where there is nothing to divide by."""
+    kinds = [one.kinds for one in each if one.kinds is not None]
+    if not kinds:
+        return ()
+    names = tuple(dict.fromkeys(name for one in kinds for name in one.names))
+    flat = [_placed(one, names).reshape(len(one.counts), -1).astype(float) for one in kinds]
+    tallies = resampled([partial(_counted, one) for one in flat], len(flat[0]))
+    found, said, there = np.moveaxis(np.array(tallies).reshape(len(kinds), -1, len(names), 3), -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = [np.nan_to_num(found / said), np.nan_to_num(found / there), np.nan_to_num(2 * found / (said + there))]
+    precision, recall, f1 = (share.mean(0) for share in shares)
+    return tuple(
+        ByClass(name=name, rows=int(there[0, 0, k]), precision=between(precision[:, k]), recall=between(recall[:, k]),
+                f1=between(f1[:, k]))
+        for k, name in enumerate(names)
+    )  # fmt: skip
 
 
-def _slices(
-    context: Context, texts: Sequence[str], lengths: Sequence[int], right: NDArray[np.bool_]
-) -> tuple[Slice, ...]:
+def _counted(each: Floats, counts: Any) -> Floats:
+    return np.asarray(counts @ each)
+
+
+def _placed(kinds: Kinds, names: Sequence[str]) -> Any:
+    """Counts in the order of ``names``, of which a seed may have met only some."""
+    made = np.zeros((len(kinds.counts), len(names), 3), dtype=np.int64)
+    made[:, [names.index(name) for name in kinds.names]] = kinds.counts
+    return made
+
+
+def binned(belief: Belief | None) -> tuple[tuple[Bin, ...], float]:
+    """Confidences in bins of equal width, numbers in bins of equal size; and the mean distance of what was said from
+    what was so: of confidences, the expected calibration error (Guo et al. 2017, equation 3)."""
+    if belief is None:
+        return (), 0.0
+    said, so = belief.said, belief.so
+    ranks = np.argsort(np.argsort(said, kind="stable"), kind="stable") / len(said)
+    places = np.minimum((said if belief.share else ranks) * BINS, BINS - 1).astype(int)
+    found = []
+    for place in np.unique(places):
+        mine = so[places == place]
+        low, high = _wilson(float(mine.mean()), len(mine)) if belief.share else _around(mine)
+        found.append(Bin(said=float(said[places == place].mean()), so=float(mine.mean()), low=low, high=high,
+                         rows=len(mine)))  # fmt: skip
+    return tuple(found), float(sum(one.rows * abs(one.said - one.so) for one in found) / len(said))
+
+
+def _wilson(share: float, rows: int) -> tuple[float, float]:
+    square = WIDE * WIDE / rows
+    middle = (share + square / 2) / (1 + square)
+    half = WIDE / (1 + square) * (share * (1 - share) / rows + square / (4 * rows)) ** 0.5
+    return middle - half, middle + half
+
+
+def _around(values: Floats) -> tuple[float, float]:
+    middle, half = float(values.mean()), float(WIDE * values.std() / len(values) ** 0.5)
+    return middle - half, middle + half
+
+
+def _mistakes(one: Examined, context: Context) -> tuple[tuple[Mistake, ...], tuple[Mistake, ...]]:
+    """Those made with the most confidence, and of the others the worst; each with the number of its row or line."""
+    sure = [mistake for mistake in one.mistakes if mistake.confidence is not None]
+    confident = sorted(sure, key=lambda mistake: -(mistake.confidence or 0))[:SHOWN]
+    shown = {id(mistake) for mistake in confident}
+    worst = sorted((one for one in one.mistakes if id(one) not in shown), key=lambda mistake: -mistake.by)[:SHOWN]
+    numbers = context.lines or range(1, len(one.each) + 1)
+    first, second = (tuple(dataclasses.replace(m, row=numbers[m.row]) for m in some) for some in (confident, worst))
+    return first, second
+
+
+def _slices(one: Examined, context: Context) -> tuple[Slice, ...]:
     from variorum.tasks.language import slices
 
-    groupings: dict[str, Sequence[str]] = {"length": _thirds(lengths), "language": slices(texts), **context.slices}
+    groupings = {"length": thirds(one.read.tokens, " tokens"), "language": slices(one.read.texts),
+                 **one.groups, **context.slices}  # fmt: skip
     found = []
     for by, values in groupings.items():
         kinds, places = np.unique(np.array(values, dtype=object).astype(str), return_inverse=True)
         for number in np.argsort(-np.bincount(places), kind="stable"):
-            mine = right[places == number]
-            if len(mine) >= min(FEWEST, len(right)) and len(kinds) > 1:
-                draws = np.random.default_rng(0).binomial(len(mine), mine.mean(), size=DRAWS) / len(mine)
-                accuracy = _interval(np.concatenate([[mine.mean()], draws]))
-                found.append(Slice(by=by, name=str(kinds[number]), rows=len(mine), accuracy=accuracy))
+            mine = one.each[places == number]
+            if len(mine) >= min(FEWEST, len(one.each)) and len(kinds) > 1:
+                found.append(Slice(by=by, name=str(kinds[number]), rows=len(mine), mean=_mean(mine)))
     return tuple(found)
 
 
-def _thirds(lengths: Sequence[int]) -> list[str]:
-    """Each row's third by length in tokens, named by its bounds."""
-    ends = np.quantile(lengths, np.arange(1, PARTS) / PARTS).round().astype(int)
-    bounds = [min(lengths), *ends.tolist(), max(lengths)]
-    places = np.searchsorted(ends, lengths, side="left")
-    return [f"{bounds[p] + (p > 0)}–{bounds[p + 1]} tokens" for p in places]
+def _mean(values: Floats) -> Interval:
+    """The mean with its interval over items; equal ones are drawn together."""
+    kinds, counts = np.unique(values, return_counts=True)
+    drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), size=DRAWS) @ kinds / len(values)
+    return between(np.append(values.mean(), drawn))
 
 
-def _lengths(model: Classifier, texts: Sequence[Any]) -> tuple[list[int], int]:
-    """Tokens of each whole text, and how many are read."""
-    encodings = model.model_.tokenizer.encode_batch(list(texts))
-    return [len(one.ids) for one in encodings], model.limit(model.model_)
-
-
-def _epochs(model: Classifier) -> tuple[tuple[int, float, float | None], ...]:
+def _epochs(model: Estimator) -> tuple[tuple[int, float, float | None], ...]:
     history = getattr(model, "history_", None)
     return () if history is None else tuple((one.epoch, one.loss, one.score) for one in history.epochs)
 
 
-def _facts(models: Sequence[Classifier]) -> dict[str, str]:
+def _facts(models: Sequence[Estimator]) -> dict[str, str]:
     import torch
 
     from variorum import __version__
@@ -311,7 +297,3 @@ def _facts(models: Sequence[Classifier]) -> dict[str, str]:
         "Settings": ", ".join(f"{name} {settings[name]}" for name in told if settings.get(name) is not None),
         "variorum": __version__, "torch": str(torch.__version__),
     }  # fmt: skip
-
-
-def _text(text: Any) -> str:
-    return text if isinstance(text, str) else " ⁄ ".join(text)
