@@ -163,7 +163,7 @@ def test_answers_are_as_likely_as_one_reading_of_each_after_each_prompt_finds(na
     model = made(name, lm_head(name))
     prompts = [[7, 8, 9, 10], [11], [12, 13]]
     answers = [[20, 21, 2], [22], [23, 24]]
-    found = answer_scores(model, prompts, answers)
+    found = answer_scores(model, prompts, [answers] * len(prompts))
     right = torch.zeros(3, 3, dtype=torch.float64)
     for row, prompt in enumerate(prompts):
         for column, answer in enumerate(answers):
@@ -179,8 +179,8 @@ def test_answers_are_as_likely_as_one_reading_of_each_after_each_prompt_finds(na
 
 def test_answers_need_a_token_and_somebody_who_writes():
     with pytest.raises(UsageError, match="without a token"):
-        answer_scores(made("gpt2", "causal_lm"), [[7]], [[8], []])
+        answer_scores(made("gpt2", "causal_lm"), [[7]], [[[8], []]])
     with pytest.raises(UsageError, match="cannot generate"):
-        answer_scores(made("bert", "masked_lm"), [[7]], [[8]])
-    assert answer_scores(made("gpt2", "causal_lm"), [], [[8]]).shape == (0, 1)
+        answer_scores(made("bert", "masked_lm"), [[7]], [[[8]]])
+    assert answer_scores(made("gpt2", "causal_lm"), [], []).shape == (0, 0)
     assert len(Letters.names) == tiny_specs.VOCAB

@@ -7,7 +7,7 @@ encoder-decoder reads the prompt and its decoder scores the labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from variorum.errors import UsageError
@@ -16,15 +16,12 @@ from variorum.tasks.zero_shot.template import Candidate, Template
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
 
     from variorum.inference.prefix import PrefixCache
     from variorum.model import Model
     from variorum.text import Tokenizer
 
-ROWS = 8  # texts at a time: what is kept of each is copied for every label
-TOKENS = 4096  # prompts read together
 SHARED = 32  # a shared beginning of fewer tokens is not worth being kept
 KEPT = 1 << 29  # bytes for it
 PLACE = "\ue0f0"  # where the text goes in a conversation; a private-use character, which no text holds
@@ -61,6 +58,8 @@ class Prompted:
     def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
         import numpy as np
 
+        from variorum.inference.choices import answer_scores
+
         asked = [self._ask(text) for text in texts]
         longest = max((len(one.prompt) + max(map(len, one.labels)) for one in asked), default=0)
         if self._limit is not None and longest > self._limit:
@@ -68,10 +67,11 @@ class Prompted:
                 f"a prompt of {longest:,} tokens is longer than the {self._limit:,} this model takes",
                 remedy="show fewer examples, or shorten the texts",
             )
-        found = np.empty((len(texts), len(self.labels)))
-        for rows in _batches([len(one.prompt) for one in asked]):
-            found[rows] = self._scored([asked[row] for row in rows]).cpu().numpy()
-        return found
+        answers = [one.labels for one in asked]
+        total = answer_scores(self._model, [one.prompt for one in asked], answers, prefixes=self._prefixes).numpy()
+        if self._combine == "mean":
+            total = total / np.array([[len(label) for label in labels] for labels in answers])
+        return total.reshape(len(texts), len(self.labels))
 
     def _kept(self) -> PrefixCache | None:
         """A place for what all prompts begin with, where that is long and can be kept."""
@@ -87,54 +87,6 @@ class Prompted:
         except UsageError:
             return None  # this model has to read each text as a whole
         return prefixes
-
-    def _scored(self, asked: Sequence[Asked]) -> torch.Tensor:
-        """Log-scores [n, C] of a few texts."""
-        import torch
-
-        from variorum.inference.writer import begin
-
-        with torch.no_grad():
-            writer = begin(self._model, [one.prompt for one in asked], prefixes=self._prefixes)
-            first = writer.logits.double().log_softmax(-1)  # [n, V]
-            ids = [label for one in asked for label in one.labels]
-            rows = [row for row, one in enumerate(asked) for _ in one.labels]
-            total = first[rows, [label[0] for label in ids]]
-            long = [place for place, label in enumerate(ids) if len(label) > 1]
-            if long:
-                writer.select([rows[place] for place in long])
-                total[long] += _rest(writer.step, [ids[place] for place in long], total.device)
-            if self._combine == "mean":
-                total /= torch.tensor([len(label) for label in ids], device=total.device)
-        return total.reshape(len(asked), -1)
-
-
-def _rest(
-    read: Callable[[torch.Tensor], torch.Tensor], labels: Sequence[Sequence[int]], device: torch.device
-) -> torch.Tensor:
-    """The sum [n] of the log-probabilities of all but the first token of each label."""
-    import torch
-
-    width = max(map(len, labels)) - 1
-    # Short labels are filled up on the right, where nothing that is counted looks.
-    given = torch.tensor([[*label[:-1], *[0] * (width - len(label) + 1)] for label in labels], device=device)
-    wanted = torch.tensor([[*label[1:], *[-1] * (width - len(label) + 1)] for label in labels], device=device)
-    scores = read(given).double().log_softmax(-1)  # [n, width, V]
-    picked = scores.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
-    return picked.masked_fill(wanted < 0, 0.0).sum(-1)
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of prompts, in groups of similar length."""
-    group: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if len(group) == ROWS or sum(lengths[i] for i in group) + lengths[row] > TOKENS:
-            if group:
-                yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
 
 
 def _asker(
