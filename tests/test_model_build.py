@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 
 from tests.spec.shrunk import ALL
 from variorum.builder import build, empty
@@ -72,7 +73,35 @@ def test_norms_start_neutral_biases_at_zero_and_weights_at_the_papers_spread():
     assert (gemma["decoder.layers.0.attention_norms.before.weight"] == 0).all()  # Gemma stores gain - 1
     assert (bert["encoder.layers.0.attention.query.bias"] == 0).all()
     assert float(bert["encoder.input.table.weight"].std()) == pytest.approx(0.02, rel=0.05)
-    assert float(t5["encoder.layers.0.attention.query.weight"].std()) == pytest.approx(32**-0.5, rel=0.1)
+    # T5 does not scale its scores, so its queries start small; its table does not, and is scaled where it scores.
+    head_dim = ALL["t5"].architecture.encoder.block.attention.head_dim
+    assert float(t5["encoder.layers.0.attention.query.weight"].std()) == pytest.approx((32 * head_dim) ** -0.5, rel=0.1)
+    assert float(t5["encoder.layers.0.attention.key.weight"].std()) == pytest.approx(32**-0.5, rel=0.1)
+    assert float(t5["encoder.input.table.weight"].std()) == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.mechanism("R7")
+@pytest.mark.parametrize("name", ["t5", "t5-v1_1", "mt5"])
+def test_t5_starts_as_wide_as_transformers_starts_it(name):
+    """But for untied heads: the released training code draws those by fan-in, transformers as wide as a table."""
+    spec = ALL[name]
+    encoder = spec.architecture.encoder
+    gated = name != "t5"
+    theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(
+        vocab_size=encoder.input.vocab, d_model=32, d_kv=encoder.block.attention.head_dim, num_layers=2,
+        num_heads=encoder.block.attention.heads, d_ff=encoder.block.feedforward.width,
+        feed_forward_proj="gated-gelu" if gated else "relu", tie_word_embeddings=not gated,
+    ))  # fmt: skip
+    ours, layer = values(spec, "seq2seq_lm"), "encoder.layers.0"
+    block = theirs.encoder.block[0].layer
+    dense, attention = block[1].DenseReluDense, block[0].SelfAttention
+    for mine, other in {
+        "encoder.input.table": theirs.shared, f"{layer}.attention.query": attention.q,
+        f"{layer}.attention.key": attention.k, f"{layer}.attention.value": attention.v,
+        f"{layer}.attention.out": attention.o, f"{layer}.feedforward.down": dense.wo,
+        f"{layer}.feedforward.up": dense.wi_1 if gated else dense.wi,
+    }.items():  # fmt: skip
+        assert float(ours[f"{mine}.weight"].std()) == pytest.approx(float(other.weight.detach().std()), rel=0.15), mine
 
 
 def test_a_head_that_a_model_does_not_have_is_refused_with_the_nearest_name():

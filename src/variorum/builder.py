@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,11 +14,14 @@ from torch.overrides import TorchFunctionMode
 
 from variorum.model import Model
 from variorum.spec.architecture import Architecture, Stack
-from variorum.spec.attention import LatentAttention
+from variorum.spec.attention import Attention, LatentAttention
 from variorum.spec.model import Model as ModelSpec
 from variorum.spec.norms import LayerNorm, Norm, RMSNorm
 
 RESIDUAL = ("attention.out.weight", "cross.out.weight", "feedforward.down.weight", "experts.down", "shared.down.weight")
+
+#: A table of words, or its part for a cluster of them.
+TABLE = re.compile(r"\.input\.table\.(tables\.\d+\.)?weight$")
 
 
 def empty(spec: ModelSpec, heads: Sequence[str] = (), *, kind: type[Model] = Model) -> Model:
@@ -89,7 +93,13 @@ def initial(arch: Architecture, name: str, like: Tensor, seed: int) -> Tensor:
 
 
 def norm_of(arch: Architecture, name: str) -> Norm | None:
-    """The norm that a tensor belongs to; canonical names follow the spec, with a module's own words in between."""
+    """The norm that a tensor belongs to."""
+    part = part_of(arch, name)
+    return part if isinstance(part, LayerNorm | RMSNorm) else None
+
+
+def part_of(arch: Architecture, name: str) -> object:
+    """The part that a tensor belongs to; canonical names follow the spec, with a module's own words in between."""
     node: Any = arch
     words = name.split(".")[:-1]
     while words:
@@ -104,14 +114,19 @@ def norm_of(arch: Architecture, name: str) -> Norm | None:
             node = node.get(int(word) if word.isdigit() else word)
         else:
             node = getattr(node, word, node)
-    return node if isinstance(node, LayerNorm | RMSNorm) else None
+    return node
 
 
 def _std(arch: Architecture, name: str, shape: tuple[int, ...]) -> float:
     std = arch.init.std
+    if arch.init.table is not None and TABLE.search(name):
+        return arch.init.table
     if std is None:
         # A table row is read whole: its fan-in is its width.
         std = 1.0 / math.sqrt(shape[-1])
+        part = part_of(arch, name)
+        if name.endswith(".query.weight") and isinstance(part, Attention):
+            std *= part.head_dim**-0.5 / part.score_scale
     if arch.init.residual == "depth" and name.endswith(RESIDUAL):
         std /= math.sqrt(2 * arch.main.depth)
     return std

@@ -34,7 +34,7 @@ PALM = GPT2.variant(
         Change(f"{STACK}.block.attention.bias", (), MECHANISM, "no biases anywhere: stabler large models",
                relieves="training-stability"),
         Change(SCALE, 768**-0.5, MECHANISM, "the shared table is large, so its logits are divided by √D",
-               also={"architecture.init": Init(std=None)}),
+               also={"architecture.init": Init(std=None, table=1.0)}),
         Change(f"{STACK}.block.dropout", 0.0, TRAINING, "each text is seen once",
                also={f"{STACK}.input.dropout": 0.0, f"{STACK}.block.attention.dropout": 0.0}),
         Change("tokenizer", Tokenizer(kind="unigram"), TOKENIZER, "SentencePiece for many languages; digits apart",
@@ -45,7 +45,6 @@ PALM = GPT2.variant(
     uncertain={
         f"{STACK}.block.layout.norm.eps": "the paper gives no epsilon; this is its library's default",
         f"{STACK}.positions.theta": "the paper gives no base; this is that of the rotation it cites",
-        "architecture.init.std": "as published for matrices; its table starts at unit variance, which no spec says",
     },
     weaknesses=("quadratic-attention", "under-training"),
     sizes={

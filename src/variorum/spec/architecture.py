@@ -198,10 +198,13 @@ class Pooler(Part):
 class Init(Part):
     """How fresh weights are drawn: normal(0, ``std``), or 1/sqrt(fan-in) where ``std`` is ``None``.
 
-    ``residual`` "depth" divides the projections that feed the residual stream by sqrt(2·depth) (GPT-2).
+    By fan-in, query projections are drawn so that scores have unit variance whatever they are multiplied by. ``table``
+    is the spread of the table of words where that is another. ``residual`` "depth" divides the projections that feed
+    the residual stream by sqrt(2·depth) (GPT-2).
     """
 
     std: float | None = seen(by="training", default=0.02)
+    table: float | None = seen(by="training", default=None)
     residual: Literal["plain", "depth"] = seen(by="training", default="plain")
 
 
