@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from variorum.cli.output import Column, chosen, emit, pairs, say, table
+from variorum.cli.rows import Data, Labels, Texts
 from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
@@ -13,15 +14,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    data: str, *, text_column: str = "text", label_column: str = "label", no_labels: bool = False,
+    data: Data, *, text_column: Texts = "text", label_column: Labels = "label", no_labels: bool = False,
     test: str | None = None, model: str | None = None, strict: bool = False,
 ) -> None:  # fmt: skip
     """Balance, copies, contradictions, leaks, lengths, languages, and labels that are probably wrong.
 
     Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        text_column: The column of texts.
-        label_column: The column of labels.
         no_labels: Look at texts alone.
         test: Rows that nothing is to be learned from: which of them are among the others?
         model: The model that is to learn: how its tokenizer takes the texts, and what it cuts.

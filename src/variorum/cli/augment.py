@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import emit, pairs, say
+from variorum.cli.rows import Labels, Texts
 from variorum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def command(
     model: str,
     evaluation: Path,
     out: Path,
-    text_column: str = "text",
-    label_column: str = "label",
+    text_column: Texts = "text",
+    label_column: Labels = "label",
     share: float = 0.5,
     most: int = 4,
     making: Making = USUAL,
@@ -78,8 +79,6 @@ def command(
         model: What makes the variants: a directory, a GGUF file, a spec's name, or org/name in the cache.
         evaluation: The rows that will judge what is learnt; variants that are nearly one of them are dropped.
         out: Where the rows go with their variants; of a variant only the text and the label are known.
-        text_column: The column of texts.
-        label_column: The column of labels.
         share: Of the largest class's rows, that every other class is brought to.
         most: Variants of one text, at most.
     """

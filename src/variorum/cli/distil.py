@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from variorum.cli.output import emit, say
-from variorum.cli.reading import Option
+from variorum.cli.rows import Columns, Data, Out, Trained
 from variorum.cli.train import TESTED, Testing
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ USUAL = Lesson()
 
 
 def command(
-    teacher: Path, data: Path, *, student: str, out: Path, compare: bool = False,
-    columns: Annotated[tuple[str, ...], Option(many=True)] = (), testing: Testing = TESTED, lesson: Lesson = USUAL,
+    teacher: Trained, data: Data, *, student: str, out: Out, compare: bool = False, columns: Columns = (),
+    testing: Testing = TESTED, lesson: Lesson = USUAL,
 ) -> None:  # fmt: skip
     """Teach a smaller model to answer as a fine-tuned one does.
 
@@ -63,12 +62,9 @@ def command(
 
     Args:
         teacher: A directory that variorum train wrote, for labels, numbers, tags or stretches of a text.
-        data: Rows to learn from: .csv, .tsv, .jsonl or .parquet, or - for stdin.
         student: How many of the teacher's layers it has; or a directory, a spec's name or a spec file of a smaller
             model that reads the same ids.
-        out: The directory to write the student to.
         compare: Also teach two students by labels alone and by the teacher alone, at equal steps, and show all three.
-        columns: Where the table's columns have other names than in training, each as role=name: text=body.
     """
     from variorum.cli.predict import roles
     from variorum.tasks.distil import Asked, teach

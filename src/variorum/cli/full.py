@@ -97,7 +97,9 @@ def _in_its_words(hint: Any) -> Any:
         kind, *marks = typing.get_args(hint)
         for mark in marks:
             if isinstance(mark, Option):
-                mark = Parameter(name=mark.name or None, consume_multiple=mark.many or None)
+                mark = Parameter(
+                    name=mark.name or None, consume_multiple=mark.many or None, help=mark.help or None
+                )  # fmt: skip
             kind = Annotated[kind, mark]
         return kind
     return hint

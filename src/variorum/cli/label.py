@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.cli.loading import PLAIN, Loading
 from variorum.cli.output import chosen, emit, say
+from variorum.cli.rows import Texts
 from variorum.errors import DamagedFile, NotFound, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def command(
     model: str,
     labels: str,
     out: Path,
-    text_column: str = "text",
+    text_column: Texts = "text",
     label_column: str = "label",
     gold: Path | None = None,
     asking: Asking = USUAL,
@@ -84,7 +85,6 @@ def command(
             scores labels after a prompt; a masked language model; or an encoder, which compares vectors.
         labels: Names of the labels, with commas between them.
         out: Where the rows go with their labels: .csv, .tsv, .jsonl or .parquet.
-        text_column: The column of texts.
         label_column: The column that labels are written to, and that holds people's in the gold sample.
         gold: Rows that people have labelled; agreement is measured on those that are not shown as examples.
     """

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from variorum.cli.output import Column, chosen, emit, say
 from variorum.cli.reading import Option
+from variorum.cli.rows import Labels, Texts
 
 
 def command(
@@ -14,8 +15,8 @@ def command(
     *,
     test: Path | None = None,
     model: str = "baseline",
-    text_column: str = "text",
-    label_column: str = "label",
+    text_column: Texts = "text",
+    label_column: Labels = "label",
     shares: Annotated[tuple[float, ...], Option(many=True)] = (0.1, 0.2, 0.4, 0.7, 1.0),
     seeds: int = 3,
     worth: float = 0.01,
@@ -29,8 +30,6 @@ def command(
         data: Labelled rows: .csv, .tsv, .jsonl or .parquet.
         test: Held-out rows to judge by; a fifth of the data if absent.
         model: What learns: a model reference, or baseline for TF-IDF with logistic regression.
-        text_column: The column of texts.
-        label_column: The column of labels.
         shares: Of the rows, that are learnt from.
         seeds: How often each share is drawn and learnt from.
         worth: The gain in F1 that twice the labels have to bring.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
 
 from variorum.cli.output import Column, emit, say
-from variorum.cli.reading import Option
+from variorum.cli.rows import Columns, Data, Device, Trained
 from variorum.errors import CheckFailed
 
 
@@ -32,14 +31,14 @@ NO_REHEARSAL = Rehearsing()
 
 
 def command(
-    directory: Path,
-    data: str,
+    directory: Trained,
+    data: Data,
     *,
-    columns: Annotated[tuple[str, ...], Option(many=True)] = (),
+    columns: Columns = (),
     reference: Path | None = None,
     keep: bool = False,
     alpha: float = 0.01,
-    device: str = "cpu",
+    device: Device = "cpu",
     rehearsing: Rehearsing = NO_REHEARSAL,
 ) -> None:
     """Compare new rows with the profile that a model was saved with, a line for each signal; exit 6 on drift.
@@ -47,13 +46,9 @@ def command(
     Signals are the answers and their confidence, length, unknown tokens, languages, and the mean of the vectors.
 
     Args:
-        directory: A model that train wrote.
-        data: The new rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        columns: Where the table's columns have other names than in training, each as role=name: text=body.
         reference: Compare with these rows, which the model did not learn from, in place of its profile.
         keep: Save what the rows of --reference look like as the model's profile.
         alpha: Chance of any false alarm in one comparison.
-        device: Where the model runs: cpu, cuda or cuda:N.
     """
     from variorum.cli.predict import roles
     from variorum.tasks import monitor, profile

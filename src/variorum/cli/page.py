@@ -72,7 +72,7 @@ def _text(field: Field, told: Mapping[str, str]) -> str:
     plain = field.default is REQUIRED or field.default in (None, False, (), "")
     default = "" if plain else f"[default: {field.default}]"
     several = "[may be repeated]" if field.several and field.place == "option" and not field.many else ""
-    return " ".join(filter(None, (told.get(field.name, ""), several, default)))
+    return " ".join(filter(None, (told.get(field.name, field.help), several, default)))
 
 
 def _about(doc: str | None) -> str:

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from variorum.cli.output import emit, say
-from variorum.cli.reading import Option
+from variorum.cli.rows import Columns, Data, Device, Trained
 from variorum.errors import UsageError
 
 
 def command(
-    directory: Path, data: str, *, out: Path | None = None,
-    columns: Annotated[tuple[str, ...], Option(many=True)] = (), queue: Path | None = None, id_column: str = "",
-    device: str = "cpu",
+    directory: Trained, data: Data, *, out: Path | None = None, columns: Columns = (), queue: Path | None = None,
+    id_column: str = "", device: Device = "cpu",
 ) -> None:  # fmt: skip
     """Answer every row of a table, in order; a row that cannot be used says why instead.
 
     Args:
-        directory: What variorum train wrote.
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
         out: The file to write rows and answers to; to stdout if absent.
-        columns: Where the table's columns have other names than in training, each as role=name: text=body.
         queue: A file of JSON lines that the rows left undecided are added to, each once; train --add learns from them
             when they have a label.
         id_column: The column that tells rows of the queue apart; all that they hold if absent.
-        device: Where it runs: cpu, cuda or cuda:N.
     """
     from variorum.tasks import table
     from variorum.tasks.job import predict

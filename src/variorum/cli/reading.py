@@ -24,10 +24,12 @@ class Option(NamedTuple):
     Args:
         name: its flag, where that is not the parameter's name.
         many: one flag takes all the words that follow it.
+        help: what it is, where several verbs have it; a docstring says more of it where there is more to say.
     """
 
     name: str = ""
     many: bool = False
+    help: str = ""
 
 
 class Verbs(NamedTuple):
@@ -46,6 +48,7 @@ class Field(NamedTuple):
         type: of one value.
         place: a word that stands alone, all further ones, a flag with a value, or a flag without.
         several: it collects its values. many: it takes all words that follow. default: ``REQUIRED`` if there is none.
+        help: what its type says of it.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Field(NamedTuple):
     several: bool = False
     many: bool = False
     of: str = ""
+    help: str = ""
 
 
 def fields(command: Callable[..., object]) -> tuple[Field, ...] | None:
@@ -117,7 +121,8 @@ def _field(name: str, kind: str, hint: Any, default: object, of: str = "") -> Fi
     place: Any = {"plain": "argument", "rest": "rest", "named": "switch" if hint is bool else "option"}[kind]
     flag = option.name or (f"--{name.replace('_', '-')}" if kind == "named" else name.upper().replace("_", "-"))
     default = REQUIRED if default is dataclasses.MISSING else default
-    return Field(name, flag, hint, place, default, choices, several or kind == "rest", option.many, of)
+    several = several or kind == "rest"
+    return Field(name, flag, hint, place, default, choices, several, option.many, of, option.help)
 
 
 def _is_path(hint: Any) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from variorum.cli.output import emit, say
-from variorum.cli.reading import Option
+from variorum.cli.rows import Columns, Labelled, Trained
 
 
 def command(
-    model: Path, data: Path, *, out: Path, train: Path | None = None, seeds: str = "", slices: str = "",
-    columns: Annotated[tuple[str, ...], Option(many=True)] = (),
+    model: Trained, data: Labelled, *, out: Path, train: str | None = None, seeds: str = "", slices: str = "",
+    columns: Columns = (),
 ) -> None:  # fmt: skip
     """Examine a trained task on rows that it did not learn from: report.html, report.json and a card.
 
@@ -19,13 +18,10 @@ def command(
     language and columns. Nothing in the page needs a network or runs a script.
 
     Args:
-        model: A directory that variorum train wrote.
-        data: Labelled rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
         out: The folder to write to.
         train: The rows that it learned from; baselines learn from them too, and they are audited against these.
         seeds: Further directories, trained with other seeds, with commas between them.
         slices: Columns to look at value by value, with commas between them.
-        columns: Where the table's columns have other names than in training, each as role=name: text=body.
     """
     from variorum.cli.predict import roles
     from variorum.tasks.report import write

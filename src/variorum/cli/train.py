@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from variorum.cli.output import emit, say
 from variorum.cli.reading import Option, Verbs
+from variorum.cli.rows import Data, Device, First, Labels, Numbers, Out, Second, Start, Texts, Writer
 
 if TYPE_CHECKING:
     from variorum.tasks.job import Kept
@@ -30,7 +31,6 @@ class Learning:
         validation: Share of the rows that is held out to choose the best epoch.
         seed: Of first values, the split, the order of rows and dropout.
         seeds: How often it is trained, a seed each time; the best by the rows held out is kept.
-        device: Where it runs: cpu, cuda or cuda:N.
     """
 
     epochs: int | None = None
@@ -45,7 +45,7 @@ class Learning:
     validation: float | None = None
     seed: int = 0
     seeds: int = 1
-    device: str = "cpu"
+    device: Device = "cpu"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,89 +111,50 @@ AS_USUAL, TESTED, PLAINLY, NO_MORE = Learning(), Testing(), Deciding(), Further(
 
 
 def classify(
-    data: str, *, out: Path, model: str = "nano", text_column: str = "text", label_column: str = "label",
+    data: Data, *, out: Out, model: Start = "nano", text_column: Texts = "text", label_column: Labels = "label",
     learning: Learning = AS_USUAL, testing: Testing = TESTED, deciding: Deciding = PLAINLY,
     further: Further = NO_MORE,
 ) -> None:  # fmt: skip
-    """Texts to labels.
-
-    Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
-        text_column: The column of texts.
-        label_column: The column of labels.
-    """
+    """Texts to labels."""
     names = {"text": text_column, "label": label_column}
     trained("classify", data, out, model, names, learning, testing, dataclasses.asdict(deciding), further)
 
 
 def pairs(
-    data: str, *, out: Path, model: str = "nano", text1_column: str = "text1", text2_column: str = "text2",
-    label_column: str = "label", learning: Learning = AS_USUAL, testing: Testing = TESTED,
+    data: Data, *, out: Out, model: Start = "nano", text1_column: First = "text1", text2_column: Second = "text2",
+    label_column: Labels = "label", learning: Learning = AS_USUAL, testing: Testing = TESTED,
     deciding: Deciding = PLAINLY, further: Further = NO_MORE,
 ) -> None:  # fmt: skip
-    """Pairs of texts to labels.
-
-    Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
-        text1_column: The column of first texts.
-        text2_column: The column of second texts.
-        label_column: The column of labels.
-    """
+    """Pairs of texts to labels."""
     names = {"text1": text1_column, "text2": text2_column, "label": label_column}
     trained("pairs", data, out, model, names, learning, testing, dataclasses.asdict(deciding), further)
 
 
 def number(
-    data: str, *, out: Path, model: str = "nano", text_column: str = "text", score_column: str = "score",
+    data: Data, *, out: Out, model: Start = "nano", text_column: Texts = "text", score_column: Numbers = "score",
     learning: Learning = AS_USUAL, testing: Testing = TESTED,
 ) -> None:  # fmt: skip
-    """Texts to numbers.
-
-    Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
-        text_column: The column of texts.
-        score_column: The column of numbers.
-    """
+    """Texts to numbers."""
     trained("number", data, out, model, {"text": text_column, "score": score_column}, learning, testing)
 
 
 def pairs_number(
-    data: str, *, out: Path, model: str = "nano", text1_column: str = "text1", text2_column: str = "text2",
-    score_column: str = "score", learning: Learning = AS_USUAL, testing: Testing = TESTED,
+    data: Data, *, out: Out, model: Start = "nano", text1_column: First = "text1", text2_column: Second = "text2",
+    score_column: Numbers = "score", learning: Learning = AS_USUAL, testing: Testing = TESTED,
 ) -> None:  # fmt: skip
-    """Pairs of texts to numbers.
-
-    Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
-        text1_column: The column of first texts.
-        text2_column: The column of second texts.
-        score_column: The column of numbers.
-    """
+    """Pairs of texts to numbers."""
     names = {"text1": text1_column, "text2": text2_column, "score": score_column}
     trained("pairs-number", data, out, model, names, learning, testing)
 
 
 def embed(
-    data: str, *, out: Path, model: str = "nano", text1_column: str = "text1", text2_column: str = "text2",
+    data: Data, *, out: Out, model: Start = "nano", text1_column: First = "text1", text2_column: Second = "text2",
     score_column: str = "", pooling: Literal["mean", "cls", "max"] | None = None, learning: Learning = AS_USUAL,
     testing: Testing = TESTED,
 ) -> None:  # fmt: skip
     """Pairs of texts to vectors: those that belong together, or with --score-column how alike they are.
 
     Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
-        text1_column: The column of first texts.
-        text2_column: The column of second texts.
         score_column: The column of numbers, the larger the more alike; none where all pairs belong together.
         pooling: Which vector stands for a text; as the checkpoint says, or else the mean of its tokens', if absent.
     """
@@ -242,15 +203,13 @@ TAGGED, ANSWERED = Tagging(), Answering()
 
 
 def tag(
-    data: str, *, out: Path, model: str = "nano", words_column: str = "words", tags_column: str = "tags",
+    data: Data, *, out: Out, model: Start = "nano", words_column: str = "words", tags_column: str = "tags",
     tagging: Tagging = TAGGED, learning: Learning = AS_USUAL, testing: Testing = TESTED,
 ) -> None:  # fmt: skip
     """Words to tags: names in sentences, parts of speech.
 
     Args:
         data: Sentences: .conll; or rows whose words stand between blanks or in a JSON list.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
         words_column: The column of words; the first of a .conll file.
         tags_column: The column of tags; the last of a .conll file, whose others are named by their number.
     """
@@ -259,7 +218,7 @@ def tag(
 
 
 def answer(
-    data: str, *, out: Path, model: str = "nano", question_column: str = "question", context_column: str = "context",
+    data: Data, *, out: Out, model: Start = "nano", question_column: str = "question", context_column: str = "context",
     answer_column: str = "answer", answering: Answering = ANSWERED, learning: Learning = AS_USUAL,
     testing: Testing = TESTED,
 ) -> None:  # fmt: skip
@@ -267,8 +226,6 @@ def answer(
 
     Args:
         data: SQuAD's .json; or rows, whose answers are texts or the JSON of SQuAD's text and answer_start.
-        out: The directory to write the model to.
-        model: A directory, a GGUF file, a spec's name or org/name in the cache; or nano for a small one from nothing.
         question_column: The column of questions.
         context_column: The column of contexts.
         answer_column: The column of answers, empty where there is none.
@@ -302,15 +259,12 @@ AS_IT_IS = Writing()
 
 
 def seq2seq(
-    data: str, *, out: Path, model: str = "nano:t5", source_column: str = "source", target_column: str = "target",
+    data: Data, *, out: Out, model: Writer = "nano:t5", source_column: str = "source", target_column: str = "target",
     writing: Writing = AS_IT_IS, learning: Learning = AS_USUAL, testing: Testing = TESTED,
 ) -> None:  # fmt: skip
     """Texts to texts: translations, summaries, answers.
 
     Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: An encoder-decoder: a directory, a spec's name or org/name in the cache; or nano:t5 for one from nothing.
         source_column: The column of texts that are read.
         target_column: The column of texts that are written.
     """
@@ -319,7 +273,7 @@ def seq2seq(
 
 
 def text_to_text(
-    data: str, *, out: Path, model: str = "nano:t5",
+    data: Data, *, out: Out, model: Writer = "nano:t5",
     kind: Literal["classify", "pairs", "pairs-number", "answer"] = "classify",
     columns: Annotated[tuple[str, ...], Option(many=True)] = (), template: str = "",
     decoding: Literal["labels", "free"] | None = None, writing: Writing = AS_IT_IS, learning: Learning = AS_USUAL,
@@ -328,9 +282,6 @@ def text_to_text(
     """Labels, numbers and answers written as words by an encoder-decoder.
 
     Args:
-        data: Rows: .csv, .tsv, .jsonl or .parquet, or - for stdin.
-        out: The directory to write the model to.
-        model: An encoder-decoder: a directory, a spec's name or org/name in the cache; or nano:t5 for one from nothing.
         kind: Labels of texts or of pairs, numbers of pairs, or answers from a context.
         columns: Where the table's columns have other names than the task's, each as role=name: text=body.
         template: T5's name for the task (mnli, stsb), or a sentence with the columns in braces.

@@ -33,9 +33,9 @@ class Asked:
     """
 
     models: Sequence[Path]
-    data: Path
+    data: str | Path
     names: Mapping[str, str] = field(default_factory=dict)
-    train: Path | None = None
+    train: str | Path | None = None
     slices: Sequence[str] = ()
     command: str = ""
 
