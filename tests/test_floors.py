@@ -26,7 +26,7 @@ FLOORS = (
     ("objectives",),
     ("training",),
     ("tasks",),
-    ("study",),
+    ("study", "checks"),
     ("cli",),
     ("__main__",),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.tiles import largest
 from tests.tiny_specs import tiny
 from variorum.builder import build
+from variorum.checks.counting import largest
 from variorum.inference.writer import Writer
 from variorum.training.feed import Dress
 

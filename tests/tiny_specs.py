@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tests.spec.shrunk import TEXT
 from variorum.builder import build
+from variorum.checks.subjects import shaken
 from variorum.model import Model, Output
 from variorum.spec.architecture import At
 from variorum.spec.feedforward import GatedMLP
@@ -51,16 +52,6 @@ def tiny(name: str, values: dict[str, object] | None = None) -> Spec:
         if parts.tokens.start_id == "last":  # who writes has been told the language
             spec = spec.set({f"{root}.input.start_id": 3})
     return spec.set(values or {})
-
-
-def shaken(model: Model, seed: int = 0) -> Model:
-    """``model`` in float64, every parameter moved by normal noise of 0.2."""
-    model = model.double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
 
 
 def made(spec: str | Spec, head: str | Sequence[str] | None = None, seed: int = 0) -> Model:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from tests.tiny_specs import gap, made, tiny, words
 from variorum.attention import bands
+from variorum.checks.counting import largest
 from variorum.errors import UsageError
 from variorum.model import Model
 from variorum.parts.where import Where, order_from_mask
@@ -130,33 +129,25 @@ def test_only_global_tokens_ask_through_the_second_projections(backend: str) -> 
     assert changed.nonzero().flatten().tolist() == [at for at in range(LENGTH) if at != 100]
 
 
-class Largest(TorchDispatchMode):
-    """Keeps the size of the largest tensor that any operation makes."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        made = [leaf.untyped_storage().size() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        self.elements = max([self.elements, *made])
-        return result
-
-
-def largest(model: Model, length: int, *, train: bool) -> int:
+def room(model: Model, length: int, *, train: bool) -> int:
+    """Bytes of the largest tensor of a pass over a text with two global tokens."""
     marks = torch.zeros(1, length, dtype=torch.long)
     marks[0, [0, length // 2]] = 1
-    with Largest() as watch, torch.set_grad_enabled(train):
+
+    def work() -> None:
         out = model(words(1, length), global_attention_mask=marks).last_hidden_state
         if train:
             out.sum().backward()
-    return watch.elements
+
+    with torch.set_grad_enabled(train):
+        return largest(work)
 
 
 @pytest.mark.mechanism("A9", "A10", "C6")
 @pytest.mark.parametrize("train", [False, True])
 def test_no_tensor_grows_faster_than_the_text(train: bool) -> None:
     model = longformer()
-    sizes = [largest(model, length, train=train) for length in (1024, 2048, 4096)]
+    sizes = [room(model, length, train=train) for length in (1024, 2048, 4096)]
     assert sizes[1] <= 2 * sizes[0] and sizes[2] <= 2 * sizes[1]
     assert sizes[2] < 4096 * 4096  # bytes: an eighth of one float64 map of one head
 

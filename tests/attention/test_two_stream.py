@@ -6,22 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.checks.held import held
 from tests.tiny_specs import gap, made, words
-from variorum.attention.two_stream import permutation_mask, streams
-from variorum.parts.where import Where
+from variorum.attention.two_stream import permutation_mask
+from variorum.checks.streams import factorisation_order, permutation_lm, two_stream_masks, views
 
-#: torch.randperm(6) under seed 7: which position comes first, second …, and each position's rank.
-ORDER = [3, 0, 1, 5, 2, 4]
+#: Each position's place in the order 3, 0, 1, 5, 2, 4, which torch.randperm(6) gives under seed 7.
 RANKS = torch.tensor([[1, 2, 4, 0, 5, 3]])
-
-
-def views(ranks: Tensor) -> tuple[Tensor, Tensor]:
-    """What the content and the query stream may see, bool [T, T] each."""
-    length = ranks.shape[1]
-    order = torch.arange(length)[None]
-    where = Where(order, order, order, order)
-    content, query = streams(where, permutation_mask(ranks), torch.eye(length)[None], torch.zeros(4), 1)
-    return content.allowed[0], query[1].allowed[0]
 
 
 def reach(output: Tensor, vectors: Tensor) -> Tensor:
@@ -33,33 +24,13 @@ def reach(output: Tensor, vectors: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-@pytest.mark.mechanism("A12")
-def test_the_example_order_is_the_one_that_its_seed_gives():
-    assert torch.randperm(6, generator=torch.Generator().manual_seed(7)).tolist() == ORDER
-    assert torch.tensor(ORDER).argsort().tolist() == RANKS[0].tolist()
-
-
 @pytest.mark.mechanism("A12", "C11")
 def test_content_sees_itself_and_what_came_before_and_a_query_only_what_came_before():
+    held(two_stream_masks())
     content, query = views(RANKS)
-    ranks = RANKS[0]
-    assert torch.equal(content, ranks[None, :] <= ranks[:, None])
-    assert torch.equal(query, ranks[None, :] < ranks[:, None])
+    assert torch.equal(content, RANKS[0][None, :] <= RANKS[0][:, None])
+    assert torch.equal(query, RANKS[0][None, :] < RANKS[0][:, None])
     assert content[3].int().tolist() == [0, 0, 0, 1, 0, 0]
-    assert content.sum(-1).tolist() == [2, 3, 5, 1, 6, 4]
-    assert query.sum(-1).tolist() == [1, 2, 4, 0, 5, 3]
-
-
-@pytest.mark.mechanism("C11", "A12")
-def test_the_diagonal_is_open_to_content_and_closed_to_queries_on_every_row():
-    """A mask that closes the target's own cell alone is right on one row of six."""
-    content, query = views(RANKS)
-    one_cell = content.clone()
-    one_cell[3, 3] = False
-    assert content.diagonal().all()
-    assert not query.diagonal().any()
-    assert one_cell.diagonal().int().tolist() == [1, 1, 1, 0, 1, 1]
-    assert (one_cell == query).all(-1).tolist() == [False, False, False, True, False, False]
 
 
 @pytest.mark.mechanism("A12", "O5")
@@ -100,20 +71,11 @@ def test_a_mask_for_all_pairs_and_a_row_for_each_target():
     assert gap(out.logits, torch.stack([every[b, last[b]] for b in range(2)])) < 1e-12
 
 
-@pytest.mark.mechanism("C22")
-def test_another_factorisation_moves_no_position_but_another_text_order_does():
-    model = made("xlnet")
-    seen: list[Tensor] = []
-    attention = model.encoder.layers[0].attention
-    attention.register_forward_hook(lambda module, args, out: seen.append(args[3].k_positions))
-    vectors = model.encoder.input.table(words(1, 6))
-    other = torch.randperm(6, generator=torch.Generator().manual_seed(1))
-    mask, mask_of_other = permutation_mask(RANKS), permutation_mask(RANKS[:, other])
-    model(inputs_embeds=vectors, perm_mask=mask)
-    model(inputs_embeds=vectors, perm_mask=mask_of_other)
-    assert seen[0].tolist() == seen[1].tolist() == [[0, 1, 2, 3, 4, 5]]
-    plain, moved = (model(inputs_embeds=v).last_hidden_state for v in (vectors, vectors[:, other]))
-    assert gap(moved, plain[:, other]) > 1e-3
+@pytest.mark.mechanism("C21", "C22")
+def test_another_factorisation_moves_no_position_and_all_of_them_average_to_what_a_sample_estimates():
+    model = made("xlnet", "permutation_lm")
+    held(factorisation_order(model))
+    held(permutation_lm(model))
 
 
 @pytest.mark.mechanism("C22")

@@ -69,7 +69,6 @@ def test_questions_are_the_chosen_tokens_and_spare_rows_ask_nothing() -> None:
 
 
 @pytest.mark.mechanism("O5")
-@pytest.mark.mechanism("C21")
 def test_a_question_sees_neither_its_own_token_nor_those_that_come_later() -> None:
     """By gradient: what a query reads is what comes before it in the order, and every token without a question."""
     spec = asked("xlnet", "permutation_lm")

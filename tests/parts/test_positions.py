@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.checks.held import held
 from tests.tiny_specs import gap, made, tiny, words
 from variorum.builder import build
+from variorum.checks.positions import position_limit, sinusoid_distance
+from variorum.checks.subjects import read
 from variorum.errors import UsageError
 from variorum.parts.positions import (
     Disentangled,
@@ -51,18 +54,8 @@ def test_sinusoids_are_the_sines_and_cosines_of_the_paper():
 
 
 @pytest.mark.mechanism("P2", "C7")
-def test_products_of_sinusoids_depend_on_the_distance_alone():
-    pe = table(1400)
-    for distance, product in {0: 256.0, 1: 249.102, 5: 189.597, 50: 131.091, 200: 89.572}.items():
-        products = (pe[: 1400 - distance] * pe[distance:]).sum(-1)
-        assert products.max() - products.min() < 1e-11
-        assert float(products[0]) == pytest.approx(product, abs=5e-4)
-
-
-@pytest.mark.mechanism("P2")
-def test_products_of_sinusoids_first_rise_again_at_distance_44():
-    products = table(60) @ table(1)[0]
-    assert int((products.diff() > 0).nonzero()[0]) + 1 == 44
+def test_products_of_sinusoids_depend_on_the_distance_alone_and_do_not_fall_all_the_way():
+    held(sinusoid_distance())
 
 
 @pytest.mark.mechanism("P2")
@@ -76,14 +69,13 @@ def test_a_model_adds_sinusoids_to_what_it_looked_up():
     assert gap(with_sines - with_none, table(9, 32).expand(2, -1, -1)) < 1e-12
 
 
-@pytest.mark.mechanism("P3", "C15")
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.mechanism("P3", "P10", "C15")
+@pytest.mark.parametrize("name", ["bert", "gpt2", "roberta", "bart"])
 def test_a_learned_table_takes_its_rows_and_refuses_one_token_more(name):
-    model = build(tiny(name))
-    assert model(words(1, 80)).last_hidden_state.shape == (1, 80, 32)
-    with pytest.raises(UsageError, match="81 tokens is longer than the 80") as error:
-        model(words(1, 81))
-    assert "split it into windows" in str(error.value)
+    model = made(name)
+    held(position_limit(model))
+    with pytest.raises(UsageError, match="split it into windows"):
+        read(model, words(1, 81))
 
 
 @pytest.mark.mechanism("P3")

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.checks.held import held
+from variorum.checks.positions import rotary_distance
 from variorum.parts.rotary import inverse_frequencies, rotary_tables, rotate, running_frequencies, running_lengths
 from variorum.spec.positions import (
     DynamicNtkScaling,
@@ -46,12 +48,7 @@ def ratio(scaling: RopeScaling | None, *, dims: int = 128, theta: float = 10_000
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("fraction", [1.0, 0.25])
 def test_a_score_depends_on_the_distance_alone(interleaved, fraction):
-    rotary = Rotary(interleaved=interleaved, fraction=fraction)
-    q, k = vectors(2, 64)
-    near, far, farther = (score(q, m, k, n, rotary) for m, n in ((5, 3), (105, 103), (1005, 1003)))
-    assert far == pytest.approx(near, abs=1e-12)
-    assert farther == pytest.approx(near, abs=1e-12)
-    assert abs(score(q, 5, k, 4, rotary) - near) > 0.1
+    held(rotary_distance(Rotary(interleaved=interleaved, fraction=fraction), channels=64))
 
 
 @pytest.mark.mechanism("P6")

@@ -69,7 +69,7 @@ def test_each_recipe_differs_from_its_ancestors_as_published():
     assert found["llama"].floor == 0.1 and found["gpt2"].format == found["llama"].format == "stream"
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [*TRAINED, "transformer-xl"])
 def test_a_model_made_small_keeps_its_kinds_and_the_rules(name: str):
     spec = worded(scaled(find(name), SCALES["nano"]), vocab=400, pad_id=0, length=64)
     assert check(spec) == []

@@ -10,8 +10,9 @@ import dataclasses
 from typing import Any
 
 from variorum.errors import NotFound, nearest
-from variorum.spec.architecture import Stack
-from variorum.spec.feedforward import Experts, GatedMLP
+from variorum.spec.architecture import At, Stack
+from variorum.spec.attention import LatentAttention
+from variorum.spec.feedforward import MLP, AnyFeedForward, Experts, GatedMLP
 from variorum.spec.inputs import TokenInput
 from variorum.spec.model import Model
 
@@ -49,6 +50,8 @@ def scaled(model: Model, scale: Scale) -> Model:
         root = f"architecture.{name}"
         values[f"{root}.depth"] = scale.depth
         values |= {f"{root}.block.{path}": value for path, value in _block(stack, scale).items()}
+        if stack.pattern:
+            values[f"{root}.pattern"] = tuple(_rule(rule, scale) for rule in stack.pattern)
         if getattr(stack.input, "rank", None):
             values[f"{root}.input.rank"] = width // 2
             for head, held in architecture.heads.items():
@@ -62,18 +65,49 @@ def scaled(model: Model, scale: Scale) -> Model:
 
 
 def _block(stack: Stack, scale: Scale) -> dict[str, object]:
-    plain, gated = 4 * scale.width, _rounded(8 * scale.width / 3)
     feedforward = stack.block.feedforward
-    values: dict[str, object] = {"feedforward.width": gated if isinstance(feedforward, GatedMLP) else plain}
-    if isinstance(feedforward, Experts):
-        values["feedforward.width"] = _rounded(gated / feedforward.active)
+    values: dict[str, object] = {"feedforward.width": _inner(feedforward, scale)}
+    if isinstance(feedforward, Experts) and feedforward.shared_width:
+        values["feedforward.shared_width"] = values["feedforward.width"]
     for kind in ("attention", "cross"):
         part: Any = getattr(stack.block, kind)
-        if part is not None and hasattr(part, "kv_heads"):
+        if isinstance(part, LatentAttention):
+            values |= {f"{kind}.{path}": value for path, value in _latent(part, scale).items()}
+        elif part is not None:
             groups = max(1, scale.heads * part.kv_heads // part.heads)
             values |= {f"{kind}.heads": scale.heads, f"{kind}.kv_heads": groups}
             values[f"{kind}.head_dim"] = scale.width // scale.heads
     return values
+
+
+def _inner(feedforward: AnyFeedForward, scale: Scale) -> int:
+    """The width of a feed-forward; the experts that a token meets have that of one gated one together."""
+    if isinstance(feedforward, MLP):
+        return 4 * scale.width
+    gated = _rounded(8 * scale.width / 3)
+    return _rounded(gated / feedforward.active) if isinstance(feedforward, Experts) else gated
+
+
+def _latent(attention: LatentAttention, scale: Scale) -> dict[str, object]:
+    channels = scale.width // scale.heads
+    values: dict[str, object] = {
+        "heads": scale.heads, "nope_dim": channels, "rope_dim": channels // 2, "value_dim": channels,
+        "kv_rank": scale.width // 2,
+    }  # fmt: skip
+    if attention.query_rank is not None:
+        values["query_rank"] = scale.width
+    if attention.scale is not None:
+        values["scale"] = attention.scale * (attention.head_dim / (channels + channels // 2)) ** 0.5
+    return values
+
+
+def _rule(rule: At, scale: Scale) -> At:
+    """The same layers, and what is set there made as small."""
+    own = rule.set.get("feedforward")
+    if not isinstance(own, MLP | GatedMLP):
+        return rule
+    small = dataclasses.replace(own, width=_inner(own, scale))
+    return dataclasses.replace(rule, set={**rule.set, "feedforward": small})
 
 
 def worded(model: Model, *, vocab: int, pad_id: int | None, length: int) -> Model:
@@ -88,6 +122,9 @@ def worded(model: Model, *, vocab: int, pad_id: int | None, length: int) -> Mode
         if not isinstance(source, TokenInput):
             continue
         values[f"{root}.vocab"] = vocab
+        if source.clusters is not None:
+            cutoffs = tuple(cutoff * vocab // source.vocab for cutoff in source.clusters.cutoffs)
+            values[f"{root}.clusters.cutoffs"] = cutoffs
         if pad_id is not None:
             values[f"{root}.pad_id"] = pad_id
             if source.start_id == source.pad_id:
