@@ -11,6 +11,7 @@ from typing import Any
 
 from variorum.errors import RunFailed
 from variorum.study.cells import Cell, CellResult, CellStore
+from variorum.study.corpora import chapters
 from variorum.study.design import Arm, Metric, Study
 from variorum.study.executor import LocalPool, Report
 from variorum.study.plan import Measured, Plan
@@ -68,11 +69,19 @@ def cell_work(
     items = tuple(3.0 - 0.5 * arm + 0.01 * seed + 0.02 * ((7 * item + 3 * seed + arm) % 5) for item in range(12))
     mean = sum(items) / len(items)
     facts: dict[str, Any] = {
-        "seconds": 1.0, "train_seconds": 0.8, "rest_seconds": 0.2, "step_seconds": [0.2] * 4, "parameters": 1000 + arm, "peak_bytes": 10**8,
-        "threads": 1, "torch": "2", "cpu": "plain", "python": "3",
+        "seconds": 1.0, "train_seconds": 0.8, "rest_seconds": 0.2, "step_seconds": [0.2] * 4, "parameters": 1000 + arm,
+        "peak_bytes": 10**8, "threads": 1, "torch": "2", "cpu": "plain", "python": "3",
     }  # fmt: skip
     curve = ((2, mean + 0.5 - 0.1 * arm), (4, mean))
     return CellResult(items=items, curve=curve, losses=(4.0, 3.5, 3.2, 3.0), facts=facts)
+
+
+def texts(folder: Path, documents: int = 40) -> Path:
+    """A folder of so many short documents, each a piece of another chapter."""
+    folder.mkdir()
+    for i, chapter in enumerate(chapters()[:documents]):
+        (folder / f"{i:02}.txt").write_text(chapter.text[:1500], "utf-8")
+    return folder
 
 
 def study(*, seeds: int = 3, looks: tuple[int, ...] = (3,), arms: int = 3) -> Study:

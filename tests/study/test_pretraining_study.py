@@ -60,7 +60,7 @@ def test_equal_operations_give_unequal_steps_and_the_plan_says_so(tmp_path: Path
         ({"arms": ["gpt2", "llama"], "claims": ["lama beats gpt2"], **SMALL}, "names no arm"),
         ({"arms": ["gpt2", "llama"], **SMALL, "seeds": 1}, "at least 2 seeds"),
         ({"arms": ["gpt2", "llama"], **SMALL, "budget": "2steps"}, "the budget is 2 steps"),
-        ({"armz": ["gpt2"]}, "a study has no 'armz'"),
+        ({"armz": ["gpt2"]}, "has no 'armz'"),
         ({"seeds": "five"}, "seeds is a str"),
         ({"arms": ["gpt2", "llama"], "training": {"rat": 1.0}}, "training has no 'rat'"),
     ],

@@ -115,8 +115,8 @@ def declare(
     design = _Design(wanted=wanted, metric=metric, claims=claims, ground=ground, out=out, limits=limits, keep=keep)
     measured: Mapping[tuple[str, str], Measured] = {}
     if wanted.budget.unit == "seconds":
-        cells = [design.cell(one, OWN_SEED) for one in trained]
-        pace, measured = settling.paces(cells, out, limits=limits, keep=keep, say=say)
+        starts = [design.cell(one, OWN_SEED) for one in trained]
+        pace, measured = settling.paces(starts, out, limits=limits, keep=keep, say=say)
         trained = [_timed(one, wanted.budget.steps(seconds=pace[one.arm.name])) for one in trained]
     declared = replace(design.declared(trained), measured=measured)
     if not wanted.rates:
@@ -127,7 +127,8 @@ def declare(
         best = [settling.picked(one, cells, results) for one, cells in zip(trained, tried, strict=True)]
         return replace(design.declared(best), measured=measured)
 
-    return replace(declared, trials=Trials(tuple(cell for cells in tried for cell in cells.values()), decide))
+    cells = tuple(cell for found in tried for cell in found.values())
+    return replace(declared, trials=Trials(cells=cells, decide=decide))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from variorum.errors import RunFailed, UsageError
+from variorum.study import manifest
 from variorum.study.analysis import Outcome, Truth, analyse
 from variorum.study.cells import Cell, CellResult, CellStore, fingerprint
 from variorum.study.design import Study
@@ -207,13 +208,14 @@ def _decided(declared: Declared, store: CellStore) -> Declared:
 
 
 def _computed(declared: Declared, plan: Plan, store: CellStore, crew: Executor, notes: TextIO) -> tuple[Declared, Ran]:
-    """Compute trials, if there are any, and then the cells that they decide."""
+    """Compute trials, if there are any, and then the cells that they decide, pinned before the first of them."""
     todo, tried = plan.pending, Ran()
     if (trials := declared.trials) is not None:
         tried = compute(plan.untried, plan, store, crew, notes, finished=lambda cell, result: _tried(result))
         declared = trials.decide(cached(trials.cells, store))
         done = frozenset(cached(declared.cells, store))
         todo = replace(plan, cells=declared.cells, cached=done).pending
+    manifest.write(declared.out, declared.studies, declared.cells)
     ran = compute(todo, plan, store, crew, notes, finished=partial(_said, declared))
     return declared, replace(
         ran, seconds=ran.seconds + tried.seconds, memory=max(ran.memory, tried.memory),
