@@ -1,4 +1,4 @@
-"""A bake-off: rows held out by document, models beside TF-IDF, and a report of what they are worth and cost."""
+"""A bake-off: rows held out by document, arms beside the baseline, and a report of what they are worth and cost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.study import written
 from tests.tools.command import refused, variorum
-from variorum.errors import UsageError
-from variorum.study.labelled import Wanted, declare, shipped, table
+from variorum.errors import NotFound, UsageError
+from variorum.study.labelled import Asked, Wanted, declare, shipped, table
+
+SMALL = ("--seeds", "2", "--epochs", "1", "--max-length", "16")
 
 
 @pytest.fixture(scope="module")
@@ -26,61 +29,73 @@ def snippets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_documents_and_texts_fall_on_one_side(snippets: Path):
-    rows = table(str(snippets), text="text", label="label", document="document")
+    asked = Asked(data=str(snippets), document="document")
+    rows = table(asked)
     assert not set(rows.train) & set(rows.test)
     assert len(rows.train) + len(rows.test) + rows.dropped == 900
     assert 0.1 < len(rows.test) / 900 < 0.3
     assert sorted(set(rows.groups)) == list(range(max(rows.groups) + 1))
-    assert rows == table(str(snippets), text="text", label="label", document="document")
+    assert rows == table(asked)
 
 
-def test_every_model_meets_the_baseline_and_the_first_meets_all(snippets: Path, tmp_path: Path):
-    rows = table(str(snippets), text="text", label="label")
-    declared = declare(Wanted(models=("nano", "nano:roberta"), seeds=3), rows, tmp_path, keep=False)
+def test_every_two_arms_meet_and_only_the_first_seed_is_costed(snippets: Path, tmp_path: Path):
+    rows = table(Asked(data=str(snippets)))
+    wanted = Wanted(models=("nano", "frozen: head:nano:roberta"), seeds=3)
+    declared = declare(wanted, rows, tmp_path, keep=False)
     [study] = declared.studies
+    assert [arm.title for arm in study.arms] == ["TF-IDF + logistic regression", "nano", "frozen"]
     assert [(c.better, c.worse) for c in study.claims] == [
-        ("model1", "tfidf"),
-        ("model2", "tfidf"),
-        ("model1", "model2"),
-    ]
+        ("model1", "model2"), ("model1", "baseline"), ("model2", "baseline"),
+    ]  # fmt: skip
+    assert "frozen" in study.arms[2].note and any("positions" in one.place for one in study.arms[2].apparatus)
     assert len(declared.cells) == 1 + 2 * 3 and len({cell.data for cell in declared.cells}) == 1
+    assert {(cell.seed, cell.work["timed"]) for cell in declared.cells} == {(0, 40), (1, 0), (2, 0)}
     assert study.looks == (3,) and declare(Wanted(models=("nano",)), rows, tmp_path).studies[0].looks == (5, 8, 12)
 
 
+def test_rows_of_other_tasks_are_judged_by_their_own_figures(tmp_path: Path):
+    pairs = table(Asked(data=str(written.pairs(tmp_path / "pairs.csv")), kind="pairs"))
+    assert pairs.classes == ("other", "same") and len(pairs.train[0]) == 2
+    tags = table(Asked(data=str(written.tags(tmp_path / "tags.csv")), kind="tag"))
+    assert tags.judge.metric.name == "F1 of spans" and tags.classes == ()
+    numbers = table(Asked(data=str(written.numbers(tmp_path / "numbers.csv")), kind="number", names={"score": "many"}))
+    assert numbers.judge.metric.name == "rank correlation" and 0 <= min(numbers.train_labels) < 5
+
+
 def test_what_makes_no_bake_off_is_refused(snippets: Path, tmp_path: Path):
-    rows = table(str(snippets), text="text", label="label")
+    rows = table(Asked(data=str(snippets)))
     for wanted in (Wanted(models=()), Wanted(models=("nano", "nano")), Wanted(models=("nano",), seeds=1)):
         with pytest.raises(UsageError):
             declare(wanted, rows, tmp_path)
+    with pytest.raises(NotFound):
+        declare(Wanted(models=(str(tmp_path / "nothing"),)), rows, tmp_path)
+    tags = table(Asked(data=str(written.tags(tmp_path / "tags.csv")), kind="tag"))
+    with pytest.raises(UsageError, match="names labels"):
+        declare(Wanted(models=("prompt:nano:gpt2",)), tags, tmp_path)
     few = tmp_path / "few.csv"
     few.write_text("text,label\n" + "".join(f"a{i},{i % 2}\n" for i in range(50)), "utf-8")
-    with pytest.raises(UsageError, match="some 300 rows"):
-        table(str(few), text="text", label="label")
+    with pytest.raises(UsageError, match="some 100 rows"):
+        table(Asked(data=str(few)))
 
 
-def test_the_command_reports_scores_and_seconds(snippets: Path, tmp_path: Path):
-    words = (
-        "study",
-        "bakeoff",
-        str(snippets),
-        "--models",
-        "nano",
-        "--seeds",
-        "2",
-        "--epochs",
-        "1",
-        "--max-length",
-        "16",
-    )
+def test_the_command_reports_scores_and_costs(tmp_path: Path):
+    data = written.tags(tmp_path / "tags.csv")
+    words = ("study", "bakeoff", str(data), "--task", "tag", "--models", "nano", *SMALL, "--workers", "1")
     variorum(*words, "--out", str(tmp_path), timeout=600)
     found = json.loads((tmp_path / "result.json").read_text("utf-8"))
     [study] = found["studies"]
-    assert [arm["name"] for arm in study["arms"]] == ["tfidf", "model1"]
+    assert [arm["name"] for arm in study["arms"]] == ["baseline", "model1"]
     assert study["claims"][0]["verdict"] == "exploratory"
-    cells = {(cell["arm"], cell["seed"]): cell["facts"] for cell in study["cells"]}
-    assert 0 < cells["model1", 0]["answer_seconds"] <= cells["model1", 0]["answer_seconds_95"] < 10
+    baseline, model = study["arms"]
+    assert baseline["mean"] > 0.9 and "PER" in baseline["by_class"]
+    for costs in (baseline["costs"], model["costs"]):
+        assert 0 < costs["latency"] <= costs["latency_95"] < 10
+        assert costs["throughput"] > 1 and costs["memory"] > 10**7 and costs["disk"] > 100
+    assert model["costs"]["flops"] > 10**6 and model["costs"]["disk"] > 4 * 800_000
+    assert baseline["front"] == ["latency", "memory"]
+    assert study["errors"]["missed"]["model1"] > 0
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert "TF-IDF baseline" in page and "Learning curves" not in page
+    assert "linear tagger" in page and "Learning curves" not in page and page.count('class="ring') >= 2
 
 
 def test_mistakes_are_one_line(tmp_path: Path):

@@ -15,10 +15,12 @@ import pytest
 
 from tests.study import fakes
 from variorum.page import charts
-from variorum.study import report, words
+from variorum.study import drawn, report, words
 from variorum.study.analysis import Truth, analyse
 from variorum.study.cells import CellStore
 from variorum.study.design import Reading, said
+from variorum.study.judging import Classes
+from variorum.study.mistakes import overlap
 from variorum.study.result import as_json
 from variorum.study.session import Declared, Finding
 from variorum.study.session import Page as Words
@@ -74,8 +76,9 @@ def _finding(out: Path, spoil: str = "") -> Finding:
         for key, r in results.items()
     }
     truth = Truth(
-        labels=[i % 2 for i in range(12)], groups=[i // 2 for i in range(12)], classes=(spoil or "tweet", "movie")
-    )
+        labels=[i % 2 for i in range(12)], groups=[i // 2 for i in range(12)],
+        judge=Classes((spoil or "tweet", "movie")),
+    )  # fmt: skip
     texts = {labelled.name: [spoil or f"text {i}" for i in range(12)]}
     words_of = Words(title="A study", lead="The budget is tiny.", colophon="Made up.")
     declared = Declared(
@@ -166,7 +169,7 @@ def test_text_from_outside_stays_text(tmp_path: Path, payload: str):
 
 def test_the_drawn_interval_is_the_judged_one(finding: Finding):
     outcome = finding.outcomes[0]
-    drawing = str(report._forest(outcome))
+    drawing = str(drawn.forest(outcome))
     for judgement in outcome.judgements:
         assert f"<title>{judgement.gain:+.3f}</title>" in drawing
     assert drawing.count("<svg") == 2  # one for wide pages, one for narrow ones
@@ -219,3 +222,28 @@ def test_the_opening_counts_what_is_decided(finding: Finding):
     total = sum(len(o.judgements) for o in finding.outcomes)
     assert f"{words.number(len(decided)) if decided else 'none'} of" in sentence
     assert words.number(total) in sentence
+
+
+def test_the_plan_stands_beside_what_happened(finding: Finding):
+    text = report.render(dataclasses.replace(finding, seconds=sum(finding.plan.band) / 2, memory=2 * 10**8), "x")
+    assert "inside the band" in text and "191 MiB" in text
+    late = report.render(dataclasses.replace(finding, seconds=3000.0, memory=2 * 10**8), "x")
+    assert "50:00, outside the band" in late
+
+
+def test_errors_are_told_arm_by_arm_and_as_examples(finding: Finding):
+    shared = overlap(finding.outcomes[1])
+    assert shared is not None and shared.items == 12
+    words_of = "".join(Page(report.render(finding, "x")).words)
+    assert "of the errors of" in words_of and "also by the first" in words_of
+    assert "text 0" in words_of and "Missed by" in words_of
+    told = as_json(finding, "x")["studies"][1]["errors"]
+    assert told["missed"] == dict(shared.missed)
+
+
+def test_the_page_fits_a_phone(finding: Finding):
+    text = report.render(finding, "x")
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert style is not None and not re.search(r"[^-]width:\s*\d{3,}px", style[1])
+    assert text.count("<table") == text.count('<div class="scroll"><table')

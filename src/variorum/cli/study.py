@@ -9,24 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from variorum.cli.bakeoff import USUAL, Contest, asked
+from variorum.cli.means import MEANS, Means
 from variorum.cli.output import chosen, emit, say
 from variorum.cli.reading import Option, Verbs
 from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
-    from variorum.study.asked import Asked
+    from variorum.study.asked import Told
     from variorum.study.session import Declared, Finding
 
 
 def quickstart(
-    *,
-    out: Path = Path("study-quickstart"),
-    seeds: int = 3,
-    steps: int = 60,
-    workers: int | None = None,
-    time_limit: float | None = None,
-    dry_run: bool = False,
-) -> int:
+    *, out: Path = Path("study-quickstart"), seeds: int = 3, steps: int = 60, dry_run: bool = False,
+    means: Means = MEANS,
+) -> int:  # fmt: skip
     """Two small studies in a few minutes: GPT-2 to LLaMA one change at a time, and encoders against TF-IDF.
 
     The plan, measured from a few real steps, is printed first. Finished cells are kept: the same command goes on
@@ -36,17 +33,26 @@ def quickstart(
         out: folder for cells, result.json and report.html.
         seeds: seeds of every arm; a verdict needs 3.
         steps: optimiser steps of each language model; classifiers take a fixed multiple.
-        workers: cells side by side, one thread each; one per core unless given.
-        time_limit: refuse a plan that may take more than so many minutes.
-        dry_run: measure and print the plan, compute nothing.
+        dry_run: Measure and print the plan, compute nothing.
     """
     from variorum.study import quickstart as job
-    from variorum.study.session import Limits
 
-    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
-    settings = job.Settings(out=out, seeds=seeds, steps=steps, limits=limits)
+    settings = job.Settings(out=out, seeds=seeds, steps=steps, limits=means.limits)
     say("preparing the texts …")
     return _carried(job.declare(settings, keep=not dry_run), _again(settings.out, seeds, steps), dry_run)
+
+
+def _foretold(declared: Declared) -> int:
+    """Print the plan alone; what does not fit is refused then, and an arm that failed is no success."""
+    from variorum.study import session
+    from variorum.study.plan import as_json, render
+
+    plan = session.plan_only(declared)
+    emit(as_json(plan), human=render(plan))
+    plan.check(time_limit=declared.limits.time)
+    if plan.failed:
+        say(f"variorum: {len(plan.failed)} arms fail in their first steps")
+    return int(bool(plan.failed))
 
 
 def _carried(declared: Declared, again: str, dry_run: bool) -> int:
@@ -54,11 +60,7 @@ def _carried(declared: Declared, again: str, dry_run: bool) -> int:
     from variorum.study import session
 
     if dry_run:
-        from variorum.study.plan import as_json, render
-
-        plan = session.plan_only(declared)
-        emit(as_json(plan), human=render(plan))
-        return 0
+        return _foretold(declared)
     try:
         finding = session.run(declared)
     except (KeyboardInterrupt, SystemExit):
@@ -120,7 +122,7 @@ class Given:
         data: Texts: files, folders, austen (the shipped novels), or hf:org/name.
         tokenizer: A directory or a model's name; one is learned from the texts if absent.
         vocab: Ids of a vocabulary that is learned.
-        budget: Of each arm: 300steps, 5Mtokens or 2Tflops.
+        budget: Of each arm: 300steps, 5Mtokens, 2Tflops or 90s, which the plan turns into steps once.
         seeds: Of every arm; a verdict needs 3.
         looks: Numbers of seeds at which the study may be read; these alone give verdicts. 5, 8 and 12 for 5 seeds,
             else the seeds alone.
@@ -131,6 +133,9 @@ class Given:
         batch: Rows of a step.
         length: Tokens of a row.
         rate: The peak learning rate.
+        rates: Peak learning rates that every arm tries on training texts, to keep the one that suits it.
+        latency: The most that an arm which is recommended may take for one text, in 95 cases of 100: 20ms.
+        memory: The most that a process which answers by it may take: 500MB.
     """
 
     data: Annotated[tuple[str, ...], Option(many=True)] = ()
@@ -145,63 +150,59 @@ class Given:
     batch: int | None = None
     length: int | None = None
     rate: float | None = None
+    rates: Annotated[tuple[float, ...], Option(many=True)] = ()
+    latency: str | None = None
+    memory: str | None = None
 
 
 ARMS, GIVEN = Arms(), Given()
 
 
 def run(
-    study: str = "", *, out: Path | None = None, workers: int | None = None, time_limit: float | None = None,
-    dry_run: bool = False, arms: Arms = ARMS, given: Given = GIVEN,
+    study: str = "", *, out: Path | None = None, dry_run: bool = False, arms: Arms = ARMS, given: Given = GIVEN,
+    means: Means = MEANS,
 ) -> int:  # fmt: skip
     """Train arms on the same texts and judge claims about them; the plan, measured from a few real steps, comes first.
 
-    Finished cells are kept: the same command goes on where an earlier one was stopped.
+    Finished cells are kept: the same command goes on where an earlier one was stopped, and tries again what failed.
 
     Args:
         study: A study file, or the name of a ready study (variorum study list); flags depart from it.
         out: Folder for cells, result.json and report.html; study-NAME if absent.
-        workers: Cells side by side, one thread each; one per core unless given.
-        time_limit: Refuse a plan that may take more than so many minutes.
         dry_run: Measure and print the plan, compute nothing.
     """
-    from variorum.study import library, pretraining
-    from variorum.study.asked import Asked, keep, read
-    from variorum.study.session import Limits
+    from variorum.study import library
+    from variorum.study.asked import Asked, changed
 
-    asked = Asked()
-    if study:
-        asked = read(Path(study)) if study.endswith(".toml") else library.find(study).asked
-    asked = dataclasses.replace(asked, **_departures(asked, arms, given))
-    out = out or Path(f"study-{Path(study).stem or 'run'}")
-    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
-    declared = pretraining.declare(asked.wanted(), out, limits=limits, keep=not dry_run, say=say)
+    told = library.named(study) if study else Asked()
+    told = changed(told, _departures(told, arms, given), where="study run")
+    return _begun(told, out or Path(f"study-{Path(study).stem or 'run'}"), means, dry_run)
+
+
+def _begun(told: Told, out: Path, means: Means, dry_run: bool = False) -> int:
+    """Run what was asked in a folder that remembers it."""
+    from variorum.study.asked import keep
+
+    declared = told.declare(out, limits=means.limits, keep=not dry_run, say=say)
     if not dry_run:
-        keep(asked, out)
+        keep(told, out)
     return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
 
 
-def extend(folder: Path, *, seeds: int, workers: int | None = None, time_limit: float | None = None) -> int:
+def extend(folder: Path, *, seeds: int, means: Means = MEANS) -> int:
     """Go on with a study: the same arms at more seeds, and its report anew; at a declared look there are verdicts.
 
     Args:
         folder: Of the study.
         seeds: So many in all.
-        workers: Cells side by side, one thread each; one per core unless given.
-        time_limit: Refuse a plan that may take more than so many minutes.
     """
-    from variorum.study import pretraining
     from variorum.study.asked import kept
-    from variorum.study.session import Limits
 
-    asked = dataclasses.replace(kept(folder), seeds=seeds)
-    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
-    declared = pretraining.declare(asked.wanted(), folder, limits=limits, say=say)
-    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run=False)
+    return _begun(dataclasses.replace(kept(folder), seeds=seeds), folder, means)
 
 
-def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
-    """The fields of ``asked`` that flags speak of."""
+def _departures(told: Told, arms: Arms, given: Given) -> dict[str, Any]:
+    """The fields of a study that flags speak of."""
     every: dict[str, Any] = vars(arms) | vars(given)
     found = {name: value for name, value in every.items() if value not in (None, (), "")}
     if {"arms", "walk", "ablate"} & found.keys():
@@ -216,45 +217,24 @@ def _departures(asked: Asked, arms: Arms, given: Given) -> dict[str, Any]:
         found["claims"] = found.pop("claim")
     own = {name: found.pop(name) for name in ("batch", "length", "rate") if name in found}
     if own:
-        found["training"] = {**asked.training, **own}
+        found["training"] = {**getattr(told, "training", {}), **own}
     return found
 
 
 def bakeoff(
-    data: str = "snippets", *, models: Annotated[tuple[str, ...], Option(many=True)], text: str = "text",
-    label: str = "label", document: str | None = None, out: Path = Path("study-bakeoff"), seeds: int = 5,
-    epochs: int = 3, learning_rate: float = 5e-5, max_length: int = 128, workers: int | None = None,
-    time_limit: float | None = None, dry_run: bool = False,
+    data: str = "snippets", *, models: Annotated[tuple[str, ...], Option(many=True)], dry_run: bool = False,
+    contest: Contest = USUAL, means: Means = MEANS,
 ) -> int:  # fmt: skip
-    """Fine-tune models on labelled rows and judge them beside TF-IDF: which is worth its price here?
+    """Arms that learn labelled rows, each in its way, beside a simple baseline: which is worth its price here?
 
     Args:
         data: A table (.csv, .tsv, .jsonl, .parquet), or snippets: the shipped ones, by domain.
-        models: Directories, names in the cache, GGUF files; nano for a BERT made from nothing, nano:NAME for another.
-        text: The column of the texts.
-        label: The column of the labels.
-        document: The column that says which rows belong together; they are held out together.
-        out: Folder for cells, result.json and report.html.
-        seeds: Of every model; a verdict needs 3.
-        epochs: Times that every row is read.
-        learning_rate: At its peak.
-        max_length: Tokens of a text that are read.
-        workers: Cells side by side, one thread each; one per core unless given.
-        time_limit: Refuse a plan that may take more than so many minutes.
+        models: Directories, names in the cache, GGUF files, runs of pretrain; nano for a BERT made from nothing,
+            nano:NAME for another. head:MODEL learns a head on a frozen body, lora:MODEL adapters, prompt:MODEL is
+            asked and learns nothing. "NAME: MODEL" names an arm.
         dry_run: Measure and print the plan, compute nothing.
     """
-    from variorum.study import labelled
-    from variorum.study.session import Limits
-
-    rows = labelled.shipped() if data == labelled.SHIPPED else labelled.table(
-        data, text=text, label=label, document=document
-    )  # fmt: skip
-    wanted = labelled.Wanted(
-        models=models, seeds=seeds, epochs=epochs, learning_rate=learning_rate, max_length=max_length
-    )
-    limits = Limits(workers=workers, time=None if time_limit is None else 60 * time_limit)
-    declared = labelled.declare(wanted, rows, out, limits=limits, keep=not dry_run)
-    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
+    return _begun(asked(data, models, contest), contest.out, means, dry_run)
 
 
 def list_() -> None:

@@ -27,7 +27,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One arm in the quality/cost picture; ``low`` and ``high`` are the range over seeds."""
+    """One arm in the quality/cost picture; ``low`` and ``high`` are the range over seeds, a ring says it is on the front."""
 
     name: str
     tone: int
@@ -35,6 +35,7 @@ class Point:
     y: float
     low: float
     high: float
+    ringed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,8 @@ def front(points: Sequence[Point], *, width: int, x_label: str, y_label: str, ti
         x, y = frame.x(point.x), frame.y(point.y)
         body.append(_line(f"whisker t{point.tone}", x, frame.y(point.low), x, frame.y(point.high)))
         body.append(Markup('<circle class="dot t{}" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(point.tone, x, y))
+        if point.ringed:
+            body.append(Markup('<circle class="ring t{}" cx="{:.1f}" cy="{:.1f}" r="8"/>').format(point.tone, x, y))
         fits = x + 10 + len(point.name) * LETTER < frame.width
         body.append(
             _text(point.name, x + (9 if fits else -9), label + 4, f"name t{point.tone}{'' if fits else ' end'}")

@@ -7,13 +7,14 @@ interval, marked exploratory, and no verdict.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from variorum.study.cells import CellResult
+from variorum.study.costs import Axis, Costs, costs_of, front
 from variorum.study.design import Study
+from variorum.study.judging import Judge
 from variorum.study.statistics import Claim, Judgement, judge
-from variorum.tasks.metrics.classes import confusion_by_group, leave_one_group_out, macro_f1, per_class_f1
 from variorum.tasks.metrics.paired import Components, crossed, jackknifed
 
 if TYPE_CHECKING:
@@ -26,25 +27,39 @@ Results = Mapping[tuple[str, int], CellResult]
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What a metric that does not split by item needs beside predictions.
+    """What a metric that does not split by item needs beside answers.
 
     Attributes:
-        labels: true class ids, [items]. groups: jackknife group of each item. classes: their names.
+        labels: what is right for each item. groups: jackknife group of each item, from 0. judge: compares.
     """
 
-    labels: Sequence[int]
+    labels: Sequence[Any]
     groups: Sequence[int]
-    classes: tuple[str, ...]
+    judge: Judge
+
+    def whole(self, answers: Sequence[Any]) -> float:
+        """The metric on all items."""
+        import numpy as np
+
+        return float(self.judge.figure(answers, self.labels)(np.ones((1, len(self.labels)), dtype=np.int64))[0])
+
+    def without_each(self, answers: Sequence[Any]) -> NDArray[np.float64]:
+        """The metric with each group of items left out in turn, [groups]."""
+        import numpy as np
+
+        kept = np.asarray(self.groups) != np.arange(max(self.groups) + 1)[:, None]
+        return self.judge.figure(answers, self.labels)(kept.astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One arm's score: mean over seeds, each seed, and class by class where there are classes."""
+    """One arm's score: mean over seeds, each seed, and class by class where there are classes; and its costs."""
 
     arm: str
     mean: float
     by_seed: Mapping[int, float]
-    by_class: tuple[float, ...] = ()
+    by_class: Mapping[str, float] = field(default_factory=dict)
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +73,11 @@ class Outcome:
     results: Results
     missing: tuple[str, ...]
     truth: Truth | None = None
+
+    def front(self, axis: Axis) -> tuple[str, ...]:
+        """The names of the arms that no other beats in both the metric and this cost; none where it was not taken."""
+        sign = -1 if self.study.metric.lower_is_better else 1
+        return front({one.arm: (sign * one.mean, axis.of(one.costs)) for one in self.figures if one.costs})
 
 
 def analyse(study: Study, results: Results, truth: Truth | None) -> Outcome:
@@ -125,34 +145,21 @@ def _jackknifed(
 
     if truth is None:
         raise ValueError(f"{study.metric.name} needs the true labels")
-    whole, left = [], []
-    for b, w in zip(better, worse, strict=True):
-        counts_b, counts_w = _counts(b, truth), _counts(w, truth)
-        whole.append(float(macro_f1(counts_b.sum(0)) - macro_f1(counts_w.sum(0))))
-        left.append(leave_one_group_out(counts_b) - leave_one_group_out(counts_w))
+    whole = [truth.whole(b.items) - truth.whole(w.items) for b, w in zip(better, worse, strict=True)]
+    left = [truth.without_each(b.items) - truth.without_each(w.items) for b, w in zip(better, worse, strict=True)]
     return jackknifed(whole, np.mean(left, axis=0).tolist()), whole
-
-
-def _counts(result: CellResult, truth: Truth) -> NDArray[np.int64]:
-    return confusion_by_group(truth.labels, [int(x) for x in result.items], truth.groups, len(truth.classes))
 
 
 def _figure(study: Study, arm: str, results: Results, truth: Truth | None) -> Figure:
     import numpy as np
 
-    by_seed: dict[int, float] = {}
-    by_class: list[NDArray[np.float64]] = []
-    for seed in _seeds(study, arm, results) if study.arm(arm).seeded else [study.seeds[0]]:
-        result = results[arm, seed]
-        if truth is None:
-            by_seed[seed] = sum(result.items) / len(result.items)
-        else:
-            counts = _counts(result, truth).sum(0)
-            by_seed[seed] = float(macro_f1(counts))
-            by_class.append(per_class_f1(counts))
+    seeds = _seeds(study, arm, results) if study.arm(arm).seeded else [study.seeds[0]]
+    mine = [results[arm, seed] for seed in seeds]
+    scores = [sum(one.items) / len(one.items) if truth is None else truth.whole(one.items) for one in mine]
+    parts = [] if truth is None else [truth.judge.parts(one.items, truth.labels) for one in mine]
+    costs = (costs_of(one) for one in mine)
     return Figure(
-        arm=arm,
-        mean=sum(by_seed.values()) / len(by_seed),
-        by_seed=by_seed,
-        by_class=tuple(np.mean(by_class, axis=0).tolist()) if by_class else (),
-    )
+        arm=arm, mean=sum(scores) / len(scores), by_seed=dict(zip(seeds, scores, strict=True)),
+        by_class={name: float(np.mean([one[name] for one in parts])) for name in (parts[0] if parts else ())},
+        costs=next((one for one in costs if one is not None), None),
+    )  # fmt: skip

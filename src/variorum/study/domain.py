@@ -11,7 +11,8 @@ from variorum.study import nano
 from variorum.study.analysis import Truth
 from variorum.study.cells import Cell
 from variorum.study.corpora import DOMAINS, Snippet
-from variorum.study.design import Arm, Metric, Study
+from variorum.study.design import Arm, Study
+from variorum.study.judging import MACRO_F1, Classes
 from variorum.study.prepare import Prepared
 from variorum.study.statistics import Claim
 from variorum.tasks.baselines import linear as baseline
@@ -25,7 +26,7 @@ STEPS_PER_STEP = 4
 CURVE_ROWS = 600
 """Test rows that the learning curve is taken on."""
 JACKKNIFE_GROUPS = 60
-METRIC = Metric(name="macro-F1", unit="points", lower_is_better=False, by_item=False, scale=100, digits=1)
+METRIC = MACRO_F1
 TFIDF = Arm(name="tfidf", title="TF-IDF baseline", spec=None, note=baseline.NAME, seeded=False)
 
 
@@ -132,7 +133,7 @@ def truth(rows: Rows) -> Truth:
     return Truth(
         labels=[DOMAINS.index(row.domain) for row in rows.test],
         groups=groups([row.document for row in rows.test]),
-        classes=DOMAINS,
+        judge=Classes(DOMAINS),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from variorum.study.cells import CellResult
 from variorum.study.executor import Report
+from variorum.study.ways import BATCH, Lesson
 from variorum.training.optimiser import Optimisation
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from variorum.training.rundir import Plan
     from variorum.training.session import Session
 
-TIMED = 40
-"""Texts that are answered one by one, for the time that takes."""
+PROBED = 32
+"""Test rows that a timed start answers."""
 BASELINE_PROBE = 500
 """Rows that time the baseline; its cost grows with the rows."""
 
@@ -66,11 +67,13 @@ def causal_cell(
     def score() -> torch.Tensor:
         return bits_per_byte(model, held["held_out"].long(), held["documents"].long(), held["token_bytes"].long())
 
-    run = _Run(report, looks, lambda: float(score().mean()))
+    run, start = _Run(report, looks, lambda: float(score().mean())), _since(begun)
     losses = run.train(model, Causal(), pieces, settings, seed=seed, steps=steps)
+    last = time.perf_counter()
     items = tuple(score().tolist())
+    rest = start + _since(last) * (1 + len(looks))
     curve = (*run.curve, (len(losses), sum(items) / len(items)))
-    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(model, begun, run))
+    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(model, begun, run, rest))
 
 
 def label_cell(
@@ -114,15 +117,17 @@ def label_cell(
         seen = predict(model, test[:curve_rows], pad=pad)[0]
         return float(macro_f1(confusion(truth[:curve_rows], seen.numpy(), classes)))
 
-    run = _Run(report, looks, score)
+    run, start = _Run(report, looks, score), _since(begun)
     losses = run.train(model, Labels(), pieces, settings, seed=seed, steps=steps)
+    last = time.perf_counter()
     items = predict(model, test, pad=pad)[0]
+    rest = start + _since(last) * (1 + len(looks) * min(1.0, curve_rows / len(test)))
     final = float(macro_f1(confusion(truth[:curve_rows], items[:curve_rows].numpy(), classes)))
     return CellResult(
         items=tuple(items.tolist()),
         curve=(*run.curve, (len(losses), final)),
         losses=losses,
-        facts=_facts(model, begun, run),
+        facts=_facts(model, begun, run, rest),
     )
 
 
@@ -146,65 +151,62 @@ def probed_cell(
 
     begun = time.perf_counter()
     session = assemble(plan, folder)
-    run = _Run(report, (), lambda: 0.0)
+    run, start = _Run(report, (), lambda: 0.0), _since(begun)
     with deterministic():
         losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
     train, labels, test = rows["train"], rows["labels"], rows["test"]
     if steps is not None:
         train, labels, test = train[: 32 * steps], labels[: 32 * steps], test[:32]
+    last = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="variorum-probe-") as place:
         save(session.model, f"{place}/model")
         fitted = Classifier(model=f"{place}/model", validation=0.0, random_state=plan.seed, **how)
-        predicted = fitted.fit(list(train), list(labels)).predict(list(test))
-    items = tuple(float(one) for one in predicted)
-    return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run))
+        fitted.fit(list(train), list(labels))
+        learned, made, last = fitted.history_.seconds, _since(last), time.perf_counter()
+        items = tuple(float(one) for one in fitted.predict(list(test)))
+    often = len(rows["train"]) / len(train), len(rows["test"]) / len(test)
+    rest = start + made + learned * (often[0] - 1) + _since(last) * often[1]
+    return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run, rest))
 
 
-def classifier_cell(
-    *, report: Report, model: str, state: str, train: Sequence[str], labels: Sequence[int], test: Sequence[str],
-    seed: int, how: Mapping[str, Any], steps: int | None = None,
+def arm_cell(
+    *, report: Report, way: str, lesson: Lesson, state: str, test: Sequence[Any], timed: int = 0,
+    steps: int | None = None,
 ) -> CellResult:  # fmt: skip
-    """Fine-tune a model as a classifier and predict every test row; what one answer takes is among the facts.
+    """Learn labelled rows in one way and answer every test row.
 
     Args:
         state: of the model's files, which only decides what the cell is.
-        how: fields of :class:`~variorum.tasks.classify.Classifier`.
-        steps: a timed start of so many steps.
+        timed: so many test rows are answered one by one in a process of its own, for the costs of an answer.
+        steps: a timed start of so many steps, whose facts are estimates of the whole.
     """
-    from variorum.tasks.classify import Classifier
+    from variorum.study.answering import measure
+    from variorum.study.ways import WAYS
 
     del state
     begun = time.perf_counter()
-    if steps is not None:
-        some = range(min(len(train), 32 * steps))
-        train, labels, test = [train[i] for i in some], [labels[i] for i in some], test[:32]
-        how = {**how, "epochs": 1}
-    fitted = Classifier(model=model, validation=0.0, random_state=seed, **how).fit(list(train), list(labels))
-    taken = fitted.how.steps(len(train))
-    report(taken)
-    pace = fitted.history_.seconds / taken
-    predicted = fitted.predict(list(test))
+    taught, asked = (lesson, test) if steps is None else (lesson.some(BATCH * steps), test[:PROBED])
+    learned = WAYS[way].learn(taught)
+    report(learned.steps)
+    taken = time.perf_counter() - begun - learned.seconds
+    answers, seconds = _clocked(learned.answer, asked)
+    pace = learned.seconds / learned.steps
+    if learned.steps == 1:  # of all rows at once
+        pace *= len(lesson.X) / len(taught.X)
     facts = {
-        **_machine(), "parameters": sum(p.numel() for p in fitted.model_.parameters()),
-        "seconds": time.perf_counter() - begun, "train_seconds": fitted.history_.seconds,
-        "step_seconds": [round(pace, 4)] * taken, **_answering(fitted, test[:TIMED]),
+        **_machine(), "parameters": learned.parameters, "seconds": time.perf_counter() - begun,
+        "train_seconds": learned.seconds, "step_seconds": [round(pace, 4)] * learned.steps,
+        "rest_seconds": taken + seconds * len(test) / len(asked),
     }  # fmt: skip
-    losses = tuple(epoch.loss for epoch in fitted.history_.epochs)
-    return CellResult(items=tuple(float(one) for one in predicted), curve=(), losses=losses, facts=facts)
+    if timed and steps is None:
+        facts["costs"] = measure(learned, way, test[:timed], test)
+    return CellResult(items=tuple(answers), curve=(), losses=learned.losses, facts=facts)
 
 
-def _answering(fitted: Any, texts: Sequence[str]) -> dict[str, float]:
-    """Median and 95th percentile of the seconds that one text takes."""
-    times = []
-    for text in texts:
-        begun = time.perf_counter()
-        fitted.predict([text])
-        times.append(time.perf_counter() - begun)
-    times.sort()
-    return {
-        "answer_seconds": times[len(times) // 2],
-        "answer_seconds_95": times[min(len(times) - 1, 95 * len(times) // 100)],
-    }
+def _clocked(answer: Callable[[Sequence[Any]], list[Any]], rows: Sequence[Any]) -> tuple[list[Any], float]:
+    """Answers, and the seconds they took."""
+    begun = time.perf_counter()
+    return answer(rows), time.perf_counter() - begun
 
 
 def baseline_cell(
@@ -213,18 +215,19 @@ def baseline_cell(
     """TF-IDF with logistic regression on the same rows; ``steps`` only says that a short timed start is wanted."""
     from variorum.tasks.baselines.linear import fit_and_predict
 
-    begun = time.perf_counter()
+    begun, rows = time.perf_counter(), len(train)
     if steps is not None:
         train, labels, test = train[:BASELINE_PROBE], labels[:BASELINE_PROBE], test[:BASELINE_PROBE]
     predicted, weights = fit_and_predict(train, labels, test)
     report(1)
-    seconds = time.perf_counter() - begun
+    seconds = _since(begun) * rows / len(train)
     facts = {
         **_machine(),
         "parameters": weights,
         "seconds": seconds,
         "train_seconds": seconds,
         "step_seconds": [seconds],
+        "rest_seconds": 0.0,
     }
     return CellResult(items=tuple(map(float, predicted)), curve=(), losses=(), facts=facts)
 
@@ -244,12 +247,34 @@ def pretrain_cell(
 
     begun = time.perf_counter()
     session = assemble(plan, folder)
-    run = _Run(report, looks, lambda: _mean(_held(session, unit)))
+    run, start = _Run(report, looks, lambda: _mean(_held(session, unit))), _since(begun)
     with deterministic():
         losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
+    last = time.perf_counter()
     items = _held(session, unit)
+    rest = start + _since(last) * (1 + len(looks))
     curve = (*run.curve, (len(losses), _mean(items)))
-    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(session.model, begun, run))
+    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(session.model, begun, run, rest))
+
+
+def tried_cell(*, report: Report, plan: Plan, folder: Path, steps: int | None = None) -> CellResult:
+    """Pretrain as ``plan`` says on a part of the training texts; score the rest of them, in nats per target.
+
+    Args:
+        steps: stop early (a measured start).
+    """
+    from variorum.training.run import deterministic
+    from variorum.training.session import assemble, within_training
+
+    begun = time.perf_counter()
+    session = assemble(plan, folder, sides=within_training)
+    run, start = _Run(report, (), lambda: 0.0), _since(begun)
+    with deterministic():
+        losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
+    last = time.perf_counter()
+    items = _held(session, "nats per target")
+    rest = start + _since(last)
+    return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run, rest))
 
 
 def _held(session: Session, unit: str) -> tuple[float, ...]:
@@ -325,12 +350,18 @@ def _rows(held: dict[str, torch.Tensor], side: str) -> list[list[int]]:
     return [ids[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _facts(model: torch.nn.Module, begun: float, run: _Run) -> dict[str, Any]:
+def _since(moment: float) -> float:
+    return time.perf_counter() - moment
+
+
+def _facts(model: torch.nn.Module, begun: float, run: _Run, rest: float) -> dict[str, Any]:
+    """What is recorded of a cell; ``rest`` is what all of it takes beside its steps, guessed by a timed start."""
     return {
         **_machine(),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds": time.perf_counter() - begun,
+        "seconds": _since(begun),
         "train_seconds": sum(run.step_seconds),
+        "rest_seconds": rest,
         "step_seconds": [round(s, 4) for s in run.step_seconds],
     }
 

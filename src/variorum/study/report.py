@@ -9,27 +9,25 @@ from __future__ import annotations
 import itertools
 import json
 import platform
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from variorum import __version__
-from variorum.page import charts
 from variorum.page import render as page_of
-from variorum.study import words
+from variorum.study import drawn, words
 from variorum.study.analysis import Outcome
 from variorum.study.cells import code_digest
-from variorum.study.design import Arm, Reading, Study
+from variorum.study.design import Arm, Reading
 from variorum.study.files import write_whole
-from variorum.study.plan import level
+from variorum.study.mistakes import answers, overlap
+from variorum.study.plan import gib, level
+from variorum.study.progress import clock
 from variorum.study.result import as_json
 from variorum.study.session import Finding
 
-EXAMPLES = 6
-"""Misread items shown."""
+EXAMPLES = 4
+"""Misread items shown of each kind."""
 LONGEST_EXAMPLE = 220
 
 
@@ -55,6 +53,7 @@ def render(finding: Finding, command: str) -> str:
         lead=finding.declared.page.lead,
         failures=finding.failures,
         studies=[_study(outcome, finding) for outcome in finding.outcomes],
+        planned=_planned(finding),
         repeat=_repeat(finding, command),
         colophon=f"variorum {__version__}. {finding.declared.page.colophon}",
     )
@@ -68,12 +67,11 @@ def _study(outcome: Outcome, finding: Finding) -> dict[str, Any]:
         "unit": study.metric.unit,
         "level": f"{1 - study.alpha:.2%}",
         "level_note": level(study),
-        "forest": _forest(outcome),
+        "forest": drawn.forest(outcome),
         "lines": [words.line(study, judgement) for judgement in outcome.judgements],
         "unjudged": [claim.name for claim in outcome.unjudged],
-        "curves": _curves(outcome),
-        "front": _front(outcome),
-        "front_caption": _front_caption(study),
+        "curves": drawn.curves(outcome),
+        "fronts": drawn.fronts(outcome),
         "table": _table(outcome),
         "arms": [_arm(arm) for arm in study.arms],
         "errors": _errors(outcome, finding),
@@ -86,173 +84,27 @@ def _study(outcome: Outcome, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _forest(outcome: Outcome) -> object:
-    study, scale = outcome.study, outcome.study.metric.scale
-    if not outcome.judgements:
-        return ""
-    intervals = [
-        charts.Interval(
-            name=j.claim.name,
-            verdict=j.verdict,
-            gain=j.gain * scale,
-            low=j.low * scale,
-            high=j.high * scale,
-            by_seed=tuple(v * scale for v in j.by_seed),
-        )
-        for j in outcome.judgements
-    ]
-    return charts.both(
-        lambda width: charts.forest(
-            intervals,
-            width=width,
-            margin=0.0,
-            x_label=f"gain, {study.metric.unit}",
-            show=lambda value: f"{value:+.{study.metric.digits}f}",
-            title=f"Intervals of the claims of “{study.title}”",
-        )
-    )
-
-
-def _tones(study: Study) -> dict[str, int]:
-    return {arm.name: i % 6 for i, arm in enumerate(study.arms)}
-
-
-def _curves(outcome: Outcome) -> list[dict[str, object]]:
-    study, metric = outcome.study, outcome.study.metric
-    first = study.arms[0]
-    scored = [_series(outcome, arm) for arm in study.arms if arm.seeded]
-    drawn = [series for series in scored if series is not None]
-    if not drawn:
-        return []
-    label = f"{metric.name}, {metric.unit}"
-    figures: list[dict[str, object]] = [
-        {
-            "drawing": charts.both(
-                partial(_drawn, series=drawn, x_label="steps", y_label=label, title=f"Learning curves: {label}")
-            ),
-            "caption": f"The {metric.name} as training goes on{study.curve_note}: mean of the seeds, and their range.",
-        }
-    ]
-    if metric.by_item and first.seeded:
-        gains = [_series(outcome, arm, against=first.name) for arm in study.arms[1:]]
-        shown = [series for series in gains if series is not None]
-        label = f"gain over {first.title}, {metric.unit}"
-        if not shown:
-            return figures
-        figures.append(
-            {
-                "drawing": charts.both(
-                    partial(
-                        _drawn,
-                        series=shown,
-                        x_label="steps",
-                        y_label=label,
-                        title=f"Gain over {first.title}",
-                        zero=True,
-                    )
-                ),
-                "caption": f"The same runs as a paired gain over {first.title} at the same step and seed.",
-            }
-        )
-    return figures
-
-
-def _drawn(width: int, *, series: Sequence[charts.Series], **labels: Any) -> Markup:
-    return charts.curves(series, width=width, **labels)
-
-
-def _series(outcome: Outcome, arm: Arm, against: str | None = None) -> charts.Series | None:
-    """An arm's curve over seeds; ``against`` another arm, the paired gain."""
-    metric = outcome.study.metric
-    seeds = [
-        s
-        for s in outcome.study.seeds
-        if (arm.name, s) in outcome.results and (against is None or (against, s) in outcome.results)
-    ]
-    if not seeds:
-        return None
-    points = []
-    for i, (step, _) in enumerate(outcome.results[arm.name, seeds[0]].curve):
-        values = [outcome.results[arm.name, seed].curve[i][1] for seed in seeds]
-        if against is not None:
-            sign = 1 if metric.lower_is_better else -1
-            values = [sign * (outcome.results[against, s].curve[i][1] - v) for s, v in zip(seeds, values, strict=True)]
-        values = [v * metric.scale for v in values]
-        points.append((float(step), sum(values) / len(values), min(values), max(values)))
-    if not points:
-        return None
-    return charts.Series(name=arm.title, tone=_tones(outcome.study)[arm.name], points=tuple(points))
-
-
-def _seconds(outcome: Outcome, arm: str) -> float:
-    """Training seconds of a cell of this arm, mean over seeds."""
-    found = [float(r.facts["train_seconds"]) for (name, _), r in outcome.results.items() if name == arm]
-    return sum(found) / len(found)
-
-
-def _front(outcome: Outcome) -> object:
-    metric, tones = outcome.study.metric, _tones(outcome.study)
-    points = [
-        charts.Point(
-            name=outcome.study.arm(figure.arm).title,
-            tone=tones[figure.arm],
-            x=_seconds(outcome, figure.arm),
-            y=figure.mean * metric.scale,
-            low=min(figure.by_seed.values()) * metric.scale,
-            high=max(figure.by_seed.values()) * metric.scale,
-        )
-        for figure in outcome.figures
-    ]
-    if not points:
-        return ""
-    return charts.both(
-        partial(
-            _front_drawn,
-            points=points,
-            x_label="training seconds of one cell, one thread",
-            y_label=f"{metric.name}, {metric.unit}",
-            title="Quality and cost",
-        )
-    )
-
-
-def _front_drawn(width: int, *, points: Sequence[charts.Point], **labels: Any) -> Markup:
-    return charts.front(points, width=width, **labels)
-
-
-def _front_caption(study: Study) -> str:
-    side = "lower" if study.metric.lower_is_better else "upper"
-    return (
-        f"Towards the {side} left is better and cheaper. Whiskers are the range over seeds; seconds are this machine's."
-    )
-
-
 def _table(outcome: Outcome) -> dict[str, Any]:
     study, metric = outcome.study, outcome.study.metric
-    classes = outcome.truth.classes if outcome.truth else ()
+    classes = list(outcome.figures[0].by_class) if outcome.figures else []
+    costed = any(one.costs for one in outcome.figures)
     rows = []
     for figure in outcome.figures:
         result = next(r for (name, _), r in outcome.results.items() if name == figure.arm)
         each = " · ".join(metric.shown(v) for v in figure.by_seed.values())
-        rows.append(
-            [
-                study.arm(figure.arm).title,
-                metric.shown(figure.mean),
-                each if study.arm(figure.arm).seeded else "no seeds",
-                *(f"{100 * v:.1f}" for v in figure.by_class),
-                f"{result.facts['parameters']:,}",
-                f"{_seconds(outcome, figure.arm):.1f}",
-            ]
-        )
-    head = [
-        "Arm",
-        metric.unit if metric.by_item else metric.name,
-        "each seed",
-        *classes,
-        "parameters",
-        "training s",
-    ]
-    note = f"Columns named {words.listing(list(classes))} hold the F1 of each." if classes else ""
+        price = words.costs(figure.costs) if figure.costs else ("–",) * len(words.COSTS)
+        rows.append([
+            study.arm(figure.arm).title,
+            metric.shown(figure.mean),
+            each if study.arm(figure.arm).seeded else "no seeds",
+            *(f"{100 * v:.1f}" for v in figure.by_class.values()),
+            f"{result.facts['parameters']:,}",
+            *((*price, words.fronts(outcome, figure.arm) or "–") if costed
+              else (f"{drawn.seconds(outcome, figure.arm):.1f}",)),
+        ])  # fmt: skip
+    costs = [*words.COSTS, "on the front"] if costed else ["training s"]
+    head = ["Arm", metric.unit if metric.by_item else metric.name, "each seed", *classes, "parameters", *costs]
+    note = f"Columns named {words.listing(classes)} hold the F1 of each." if classes else ""
     return {"head": head, "rows": rows, "note": note}
 
 
@@ -269,31 +121,38 @@ def _arm(arm: Arm) -> dict[str, Any]:
 
 
 def _errors(outcome: Outcome, finding: Finding) -> dict[str, Any] | None:
-    """What all arms misread, in a sentence and a few examples."""
-    truth = outcome.truth
-    if truth is None or not outcome.figures:
+    """What arms miss alike: in a sentence, arm by arm, and in examples."""
+    found = overlap(outcome)
+    if found is None:
         return None
-    by_arm = {figure.arm: outcome.results[figure.arm, next(iter(figure.by_seed))].items for figure in outcome.figures}
-    wrong = [i for i, label in enumerate(truth.labels) if all(int(items[i]) != label for items in by_arm.values())]
-    total = len(truth.labels)
-    arms = [outcome.study.arm(name) for name in by_arm]
-    seed = outcome.study.seeds[0]
-    examples = [
-        {
-            "text": _cut(finding.declared.texts[outcome.study.name][i]),
-            "truth": truth.classes[truth.labels[i]],
-            "readings": words.listing(
-                _readings({outcome.study.arm(a).title: truth.classes[int(v[i])] for a, v in by_arm.items()})
-            ),
-        }
-        for i in wrong[:EXAMPLES]
-    ]
-    names = words.listing([arm.title for arm in arms])
-    count = f"{len(wrong)} of {total:,} test items ({len(wrong) / total:.1%})"
+    study, seed = outcome.study, outcome.study.seeds[0]
+    titles = [study.arm(arm).title for arm in found.missed]
+    best = study.arm(max(outcome.figures, key=lambda one: one.mean).arm)
+    count = f"{len(found.by_all)} of {found.items:,} test items ({len(found.by_all) / found.items:.1%})"
+    cells = {a: {b: f"{share:.0%}" for b, share in row.items()} for a, row in found.shared.items()}
     return {
-        "sentence": f"{count} are misread by {names} alike (seed {seed}).",
-        "examples": examples,
-    }
+        "sentence": f"{count} are misread by {words.listing(titles)} alike (seed {seed}).",
+        "head": ["of the errors of", "errors", *(f"also by {title}" for title in titles)],
+        "rows": [
+            [study.arm(a).title, f"{count:,}", *(cells.get(a, {}).get(b, "–") for b in found.missed)]
+            for a, count in found.missed.items()
+        ] if len(titles) > 1 else [],
+        "examples": [
+            {"head": head, "items": [_example(outcome, finding, i) for i in places[:EXAMPLES]]}
+            for head, places in (("Missed by all", found.by_all), (f"Missed by {best.title} alone", found.by_best))
+            if places
+        ],
+    }  # fmt: skip
+
+
+def _example(outcome: Outcome, finding: Finding, item: int) -> dict[str, str]:
+    study, truth = outcome.study, outcome.truth
+    assert truth is not None
+    said = {study.arm(arm).title: truth.judge.said(given[item]) for arm, given in answers(outcome).items()}
+    return {
+        "text": _cut(finding.declared.texts[study.name][item]), "truth": _cut(truth.judge.said(truth.labels[item])),
+        "readings": words.listing(_readings({arm: _cut(text) for arm, text in said.items()})),
+    }  # fmt: skip
 
 
 def _readings(by_arm: Mapping[str, str]) -> list[str]:
@@ -304,6 +163,33 @@ def _readings(by_arm: Mapping[str, str]) -> list[str]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_EXAMPLE else text[:LONGEST_EXAMPLE].rsplit(" ", 1)[0] + " …"
+
+
+def _planned(finding: Finding) -> dict[str, Any] | None:
+    """What the plan foretold beside what happened; ``None`` where nothing had to be computed."""
+    plan = finding.plan
+    if not plan.measured:
+        return None
+    low, high = plan.band
+    rows = []
+    for outcome in finding.outcomes:
+        for arm in outcome.study.arms:
+            told = plan.measured.get((outcome.study.name, arm.name))
+            ran = [one for (name, _), one in outcome.results.items() if name == arm.name]
+            if told is None or not ran:
+                continue
+            steps = next(cell.steps for cell in plan.cells if (cell.study, cell.arm) == (outcome.study.name, arm.name))
+            rows.append([
+                arm.title, f"{told.seconds(steps):.1f}", f"{sum(one.facts['seconds'] for one in ran) / len(ran):.1f}",
+                gib(told.peak_bytes), gib(max(one.facts["peak_bytes"] for one in ran)),
+            ])  # fmt: skip
+    held = "inside" if low <= finding.seconds <= high else "outside"
+    return {
+        "sentence": f"Foretold were {clock(low)} to {clock(high)} and {gib(plan.memory)}; it took "
+        f"{clock(finding.seconds)}, {held} the band, and {gib(finding.memory)}.",
+        "head": ["Arm", "s a cell, foretold", "taken", "memory, foretold", "at most"],
+        "rows": rows,
+    }
 
 
 def _repeat(finding: Finding, command: str) -> dict[str, Any]:

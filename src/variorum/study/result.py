@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib import metadata
 from typing import Any
 
@@ -9,7 +10,9 @@ from variorum import __version__
 from variorum.study import words
 from variorum.study.analysis import Outcome
 from variorum.study.cells import code_digest
+from variorum.study.costs import AXES
 from variorum.study.design import Study
+from variorum.study.mistakes import overlap
 from variorum.study.session import Finding
 from variorum.study.statistics import Judgement
 
@@ -50,12 +53,15 @@ def _study_json(outcome: Outcome) -> dict[str, Any]:
                 "title": study.arm(figure.arm).title,
                 "mean": figure.mean,
                 "by_seed": {str(seed): value for seed, value in figure.by_seed.items()},
-                "by_class": dict(zip(outcome.truth.classes, figure.by_class, strict=True)) if outcome.truth else {},
+                "by_class": figure.by_class,
+                "costs": None if figure.costs is None else vars(figure.costs),
+                "front": [axis.word for axis in AXES if figure.arm in outcome.front(axis)],
                 "apparatus": [vars(reading) for reading in study.arm(figure.arm).apparatus],
             }
             for figure in outcome.figures
         ],
         "claims": [_claim_json(study, judgement) for judgement in outcome.judgements],
+        "errors": None if (shared := overlap(outcome)) is None else dataclasses.asdict(shared),
         "not_judged": [claim.name for claim in outcome.unjudged],
         "missing": outcome.missing,
         "cells": [

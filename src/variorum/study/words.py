@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from variorum.study.analysis import Outcome
+from variorum.study.costs import AXES, Costs
 from variorum.study.design import Arm, Study
 from variorum.study.statistics import MOST_SEEDS, Judgement
 
@@ -102,6 +103,40 @@ def _named(arm: Arm) -> str:
     return f"the {arm.title}" if arm.spec is None else arm.title
 
 
+COSTS = ("p50 ms", "p95 ms", "texts/s", "memory MB", "disk MB", "MFLOP/text", "training s")
+
+
+def costs(found: Costs) -> tuple[str, ...]:
+    """An arm's costs under the headings of :data:`COSTS`."""
+    flops = "–" if found.flops is None else f"{found.flops / 1e6:,.0f}"
+    return (
+        f"{found.latency * 1e3:.2f}", f"{found.latency_95 * 1e3:.2f}", f"{found.throughput:,.0f}",
+        f"{found.memory / 1e6:,.0f}", f"{found.disk / 1e6:,.1f}", flops, f"{found.training:,.1f}",
+    )  # fmt: skip
+
+
+def fronts(outcome: Outcome, arm: str) -> str:
+    """Against which costs an arm is on the front."""
+    return ", ".join(axis.word for axis in AXES if arm in outcome.front(axis))
+
+
+def _cost_table(outcome: Outcome) -> list[str]:
+    """A line of costs for each arm, and whether no other is at least as good for at most its price."""
+    study, measured = outcome.study, [(one, one.costs) for one in outcome.figures if one.costs is not None]
+    if not measured:
+        return []
+    rows: list[tuple[str, ...]] = [("arm", *COSTS, "on the front")]
+    rows += [(study.arm(one.arm).title, *costs(found), fronts(outcome, one.arm)) for one, found in measured]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["", *(
+        "  " + "  ".join(
+            cell.ljust(width) if place in (0, len(COSTS) + 1) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )]  # fmt: skip
+
+
 def table(outcome: Outcome) -> list[str]:
     """The terminal's table of one study: arms, then claims with interval and verdict."""
     study = outcome.study
@@ -111,7 +146,7 @@ def table(outcome: Outcome) -> list[str]:
     for figure in outcome.figures:
         each = "  ".join(study.metric.shown(value) for value in figure.by_seed.values())
         lines.append(f"  {study.arm(figure.arm).title:{width}}  {study.metric.shown(figure.mean)}   {each}")
-    lines.append("")
+    lines += [*_cost_table(outcome), ""]
     rows = [line(study, judgement) for judgement in outcome.judgements]
     claim = max((len(row.claim) for row in rows), default=0)
     gain = max((len(row.gain) for row in rows), default=0)

@@ -1,0 +1,70 @@
+"""What an answer costs, measured in a process that does nothing but answer.
+
+``measure`` starts it on what an arm keeps: the model is read there, texts are answered one by one and then together.
+Memory is the resident height of that process, Python and libraries included: what a service has to be given.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from variorum.errors import RunFailed
+from variorum.study.ways import WAYS, Learned
+
+WARM = 2
+"""Answers before the clock starts: what is read or made once is read and made."""
+TOGETHER = 256
+"""Rows that are answered together, for the throughput."""
+
+
+def measure(learned: Learned, way: str, one_by_one: Sequence[Any], together: Sequence[Any]) -> dict[str, Any]:
+    """Fields of :class:`variorum.study.costs.Costs` but the training.
+
+    Raises:
+        RunFailed: the process ended without an answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="variorum-answering-") as folder:
+        disk = learned.keep(Path(folder))
+        rows = {"way": way, "one_by_one": list(one_by_one), "together": list(together[:TOGETHER])}
+        (Path(folder) / "rows.json").write_text(json.dumps(rows), "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, folder], capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise RunFailed(f"measuring its answers failed: {said[-1] if said else f'exit {done.returncode}'}", where=way)
+    return {**json.loads(done.stdout), "disk": disk, "flops": learned.flops(one_by_one)}
+
+
+def answered(folder: Path) -> dict[str, Any]:
+    """Answer the rows in ``folder`` with what is kept there, and say what it took."""
+    from variorum.inference.peak import peak_bytes
+
+    rows = json.loads((folder / "rows.json").read_bytes())
+    predict = WAYS[rows["way"]].recall(folder)
+    for row in rows["one_by_one"][:WARM]:
+        predict([row])
+    times = sorted(_timed(predict, [row]) for row in rows["one_by_one"])
+    memory, together = peak_bytes(), rows["together"]
+    return {
+        "latency": times[len(times) // 2], "latency_95": times[min(len(times) - 1, 95 * len(times) // 100)],
+        "memory": memory, "throughput": len(together) / _timed(predict, together),
+    }  # fmt: skip
+
+
+def _timed(predict: Any, rows: Sequence[Any]) -> float:
+    begun = time.perf_counter()
+    predict(rows)
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    print(json.dumps(answered(Path(sys.argv[1]))))

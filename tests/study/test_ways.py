@@ -1,0 +1,85 @@
+"""Ways to come to an answer: each learns, answers, and answers alike in a process of its own, which is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from variorum.errors import NotFound, RunFailed, UsageError
+from variorum.study import answering, ways
+from variorum.study.ways import WAYS, Lesson
+from variorum.tasks.start import Wanted, start
+
+WORDS = {"sea": ["wave", "salt", "ship", "tide"], "sky": ["wing", "star", "cloud", "wind"]}
+TEXTS = [f"{words[i % 4]} {words[(i + 1) % 4]} {words[(i + 2) % 4]}" for i in range(24) for words in WORDS.values()]
+LESSON = Lesson(
+    kind="classify", model="nano", X=TEXTS, y=[i % 2 for i in range(48)], classes=tuple(WORDS),
+    how={"epochs": 4, "learning_rate": 2e-3, "max_length": 16},
+)  # fmt: skip
+
+
+def test_an_arm_is_said_as_a_way_and_a_model():
+    assert ways.read("head:nano:roberta") == ("head", "nano:roberta")
+    assert ways.read("prompt:smollm2.gguf") == ("prompt", "smollm2.gguf")
+    assert ways.read("nano:roberta") == ("tune", "nano:roberta")
+    assert ways.read("org/name") == ("tune", "org/name")
+
+
+def test_each_way_learns_and_is_recalled_alike(tmp_path: Path):
+    for word in ("baseline", "tune", "head"):
+        learned = WAYS[word].learn(LESSON)
+        assert learned.steps == WAYS[word].steps(48, LESSON.how) and learned.seconds > 0
+        answers = learned.answer(TEXTS)
+        assert json.loads(json.dumps(answers)) == answers
+        (folder := tmp_path / word).mkdir()
+        assert learned.keep(folder) > 0
+        assert WAYS[word].recall(folder)(TEXTS[:6]) == answers[:6]
+        if word != "head":
+            assert answers == LESSON.y
+        assert (learned.flops(TEXTS) is None) == (word == "baseline")
+
+
+def test_a_frozen_body_stays_as_it_was():
+    from variorum.study.ways import _Estimated
+
+    learned = WAYS["head"].learn(LESSON)
+    assert isinstance(learned, _Estimated) and learned.estimator.history_.learned < learned.parameters / 20
+
+
+def test_a_model_made_by_pretrain_is_found_in_its_run(tmp_path: Path):
+    (tmp_path / "run.json").write_text("{}")
+    assert ways.place(str(tmp_path)) == str(tmp_path)
+    (tmp_path / "model").mkdir()
+    assert ways.place(str(tmp_path)) == tmp_path / "model"
+
+
+def test_a_writer_is_asked_and_learns_nothing(tmp_path: Path):
+    model = start("nano:gpt2", Wanted(head="causal_lm"), [*TEXTS, "Classify the text. Possible labels Label Text"])
+    model.save(tmp_path / "writer")
+    learned = WAYS["prompt"].learn(dataclasses.replace(LESSON, model=str(tmp_path / "writer")))
+    answers = learned.answer(TEXTS[:5])
+    assert set(answers) <= {0, 1} and learned.seconds == 0
+    assert learned.answer([(TEXTS[0], TEXTS[1])]) == learned.answer([f"{TEXTS[0]}\n{TEXTS[1]}"])
+    (kept := tmp_path / "kept").mkdir()
+    assert learned.keep(kept) > 4 * learned.parameters
+    assert WAYS["prompt"].recall(kept)(TEXTS[:5]) == answers
+    with pytest.raises(UsageError, match="names labels"):
+        WAYS["prompt"].check("number")
+
+
+def test_what_an_answer_costs_is_measured_in_a_process_of_its_own():
+    learned = WAYS["baseline"].learn(LESSON)
+    found = answering.measure(learned, "baseline", TEXTS[:5], TEXTS)
+    assert 0 < found["latency"] <= found["latency_95"] < 5 and found["throughput"] > 1
+    assert 10**7 < found["memory"] < 10**9 and found["disk"] > 8 * learned.parameters
+    with pytest.raises(RunFailed, match="measuring its answers failed"):
+        answering.measure(learned, "none", TEXTS[:1], TEXTS[:1])
+
+
+def test_a_spec_is_known_before_its_weights_are_read(tmp_path: Path):
+    assert ways.spec_of("nano:roberta").architecture.width == 128
+    with pytest.raises(NotFound):
+        ways.spec_of(str(tmp_path / "none"))

@@ -1,0 +1,56 @@
+"""Small tables of several kinds of task, each with something to learn."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROWS = 140
+SEA, SKY = ["wave", "salt", "ship", "tide", "shell", "crab"], ["wing", "star", "cloud", "wind", "moon", "kite"]
+NAMES, OTHERS = ["Anna", "Ben", "Carl", "Dora"], ["sees", "hears", "likes", "near", "with", "and"]
+
+
+def texts(path: Path, rows: int = ROWS) -> Path:
+    """Texts of two kinds."""
+    rng = random.Random(0)
+    return _write(path, ("text", "label"), (
+        (f"{' '.join(rng.sample(words, 3))} {i}", name)
+        for i in range(rows // 2) for name, words in (("sea", SEA), ("sky", SKY))
+    ))  # fmt: skip
+
+
+def pairs(path: Path) -> Path:
+    """Pairs that are of the same kind or not."""
+    rng = random.Random(0)
+    drawn = [(rng.choice((SEA, SKY)), rng.choice((SEA, SKY))) for _ in range(ROWS)]
+    return _write(path, ("text1", "text2", "label"), (
+        (f"{' '.join(rng.sample(a, 3))} {i}", " ".join(rng.sample(b, 3)), "same" if a is b else "other")
+        for i, (a, b) in enumerate(drawn)
+    ))  # fmt: skip
+
+
+def numbers(path: Path) -> Path:
+    """How many words of a text are of the sea."""
+    rng = random.Random(0)
+    made = [rng.choices((*SEA, *SKY), k=4) for _ in range(ROWS)]
+    return _write(path, ("text", "many"), (
+        (f"{' '.join(words)} {i}", sum(word in SEA for word in words)) for i, words in enumerate(made)
+    ))  # fmt: skip
+
+
+def tags(path: Path) -> Path:
+    """Sentences with names."""
+    rng = random.Random(0)
+    made = [rng.choices((*NAMES, *OTHERS), k=5) for _ in range(ROWS)]
+    return _write(path, ("words", "tags"), (
+        (f"{' '.join(words)} {i}", " ".join("B-PER" if word in NAMES else "O" for word in (*words, "0")))
+        for i, words in enumerate(made)
+    ))  # fmt: skip
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows((header, *rows))
+    return path
