@@ -6,6 +6,8 @@ import ctypes
 import dataclasses
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,26 @@ def test_freed_memory_goes_back_to_the_system():
     give_back()
     assert resident() < held - 50_000_000
     assert len(pins) == 20
+
+
+EVER_OTHER_LENGTHS = """
+import torch
+from variorum.inference.peak import forget_shapes, peak_bytes
+{call}
+def read(rows):
+    for n in rows:
+        torch.nn.functional.gelu(torch.zeros(n, 64))
+read(range(900, 1000))
+before = peak_bytes()
+read(range(100, 900))
+print(peak_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
+def test_rows_of_ever_other_lengths_leave_no_compiled_kernels_behind():
+    def grown(call: str) -> int:
+        told = [sys.executable, "-c", EVER_OTHER_LENGTHS.format(call=call)]
+        return int(subprocess.run(told, capture_output=True, check=True).stdout)
+
+    assert grown("forget_shapes()") < 2 * 2**20 < 20 * 2**20 < grown("")

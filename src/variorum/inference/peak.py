@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from pathlib import Path
 
@@ -34,3 +35,16 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
+
+
+SHAPES = 64
+"""Compiled kernels that oneDNN may keep: it makes one for every shape, some 0.2 MiB each, and would keep 1,024."""
+
+
+def forget_shapes() -> None:
+    """Have oneDNN keep few compiled kernels, unless the environment says how many; before it has made its first.
+
+    Rows of ever other lengths never need an old one again: kept, they take 200 MiB in a thousand steps, and lie between
+    the blocks that are freed, so that the heap cannot shrink.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(SHAPES))

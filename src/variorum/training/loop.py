@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from variorum.errors import RunFailed, UsageError
-from variorum.inference.peak import give_back
+from variorum.inference.peak import forget_shapes, give_back
 from variorum.objectives.base import together
 from variorum.training.optimiser import Optimisation, clip, optimisers, set_rate
 from variorum.training.state import State, read_state, write_state
@@ -88,6 +88,7 @@ class Trainer:
     ) -> None:  # fmt: skip
         from variorum.training.whole import Whole
 
+        forget_shapes()
         self.model, self.objective, self.pieces = model, objective, pieces
         self.settings, self.seed, self.compute, self.world = settings, seed, compute, world
         self.networks: Mapping[str, torch.nn.Module] = {MODEL: model, **objective.networks(model)}
