@@ -145,7 +145,7 @@ def test_an_answer_that_stands_elsewhere_is_told(place: str):
     with pytest.raises(UsageError, match="row 1: the answer 'Darcy' does not stand at 3; it stands at 4"):
         Answerer(place).fit([("Who ?", "Mr. Darcy")], [{"text": ["Darcy"], "answer_start": [3]}])
     with pytest.raises(ValueError, match="it does not stand in the context"):
-        Answerer.check(("Who ?", "Mr. Darcy"), {"text": ["Bingley"], "answer_start": [0]})
+        Answerer().check(("Who ?", "Mr. Darcy"), {"text": ["Bingley"], "answer_start": [0]})
 
 
 def test_an_answer_is_found_whatever_its_case_and_spaces():

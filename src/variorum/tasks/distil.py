@@ -220,9 +220,9 @@ def teach(asked: Asked, out: Path, *, say: job.Say) -> list[Measured]:
 
     check_ours(out)
     teacher = load(asked.teacher)
-    kind, names = type(teacher), job.named(type(teacher), {**teacher.names_, **asked.names})
-    rows = job.read(kind, asked.data, names, say, filled=True)
-    learned, test = job.apart(kind, rows, asked.kept, names, say)
+    names = job.named(teacher, {**teacher.names_, **asked.names})
+    rows = job.read(teacher, asked.data, names, say, filled=True)
+    learned, test = job.apart(teacher, rows, asked.kept, names, say)
     if test is None:
         raise UsageError("there is nothing to measure on", where="--test-share", remedy="give a share above 0")
     models: dict[str, Estimator] = {"teacher": teacher}

@@ -64,6 +64,7 @@ class Estimator(BaseEstimator):
         validation: share of the rows that is held out to choose the best epoch and to tune decisions; 0 for none.
         random_state: of first values, the split, the order of rows and dropout.
         device: where the model is.
+        precision: of the products while it learns; see :class:`FineTuning`.
         verbose: 1 tells of every epoch on stderr.
     """
 
@@ -83,6 +84,7 @@ class Estimator(BaseEstimator):
     validation: float = 0.1
     random_state: Any = 0
     device: str = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
     verbose: int = 0
 
     model_: Model = dataclasses.field(init=False)
@@ -132,9 +134,8 @@ class Estimator(BaseEstimator):
         """
         return cell
 
-    @classmethod
-    def check(cls, given: Any, target: Any) -> None:
-        """See that what a row gives and what it is asked for belong together.
+    def check(self, given: Any, target: Any) -> None:
+        """See that what a row gives and what it is asked for belong together, and can be learned or judged.
 
         Raises:
             ValueError: they do not, and why.
@@ -181,7 +182,8 @@ class Estimator(BaseEstimator):
         return FineTuning(
             epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, warmup=self.warmup,
             weight_decay=self.weight_decay, patience=self.patience, adapt=adapt.read(self.adapt), seed=self.seed,
-            device=self.device, checkpoints=self.checkpoints and f"{self.checkpoints}/seed-{self.seed}",
+            device=self.device, precision=self.precision,
+            checkpoints=self.checkpoints and f"{self.checkpoints}/seed-{self.seed}",
         )  # fmt: skip
 
     @property

@@ -91,13 +91,13 @@ def train(asked: Asked, out: Path, *, say: Say) -> list[dict[str, Any]]:
     if asked.seeds < 1:
         raise UsageError(f"{asked.seeds} seeds train nothing", where="seeds", remedy="give 1 or more")
     check_ours(out)
-    kind = task(asked.kind)
-    names = named(kind, asked.names)
-    rows = read(kind, asked.data, names, say, filled=True, weight=asked.weight)
-    learned, test = apart(kind, rows, asked.kept, names, say)
+    plain = task(asked.kind)(**asked.parameters)
+    names = named(plain, asked.names)
+    rows = read(plain, asked.data, names, say, filled=True, weight=asked.weight)
+    learned, test = apart(plain, rows, asked.kept, names, say)
     if asked.add is not None:
-        learned = _with_answered(kind, learned, asked.add, names, say)
-    trained = [_fitted(kind, asked, learned, seed, say) for seed in range(asked.seeds)]
+        learned = _with_answered(plain, learned, asked.add, names, say)
+    trained = [_fitted(asked, learned, seed, say) for seed in range(asked.seeds)]
     best = max(trained, key=lambda one: -np.inf if one.history_.score is None else one.history_.score)
     best.names_ = names
     found = [] if test is None else _figures(best, trained, learned, test, say)
@@ -129,7 +129,7 @@ def read_inputs(
     Raises:
         NotFound, DamagedFile: as :func:`variorum.tasks.table.read`.
     """
-    known = named(type(estimator), {**estimator.names_, **names})
+    known = named(estimator, {**estimator.names_, **names})
     columns = [known[role] for role in estimator.columns.inputs]
     found = table.read(data, columns, filled=())
     found.tell(say)
@@ -145,8 +145,7 @@ def evaluate(
         NotFound, DamagedFile: as :func:`predict`.
     """
     estimator = load(directory, device=device)
-    kind = type(estimator)
-    rows = read(kind, data, named(kind, {**estimator.names_, **names}), say)
+    rows = read(estimator, data, named(estimator, {**estimator.names_, **names}), say)
     figures = estimator.evaluate(rows.X, rows.y)
     if figures.get("unseen"):
         say(f"{figures['unseen']:,} rows have a label that was not learned; they count as wrong")
@@ -154,7 +153,7 @@ def evaluate(
     return figures | ({} if interval is None else {"low": interval.low, "high": interval.high})
 
 
-def named(kind: type[Estimator], given: Mapping[str, str]) -> dict[str, str]:
+def named(kind: Estimator, given: Mapping[str, str]) -> dict[str, str]:
     """The names of a task's columns, by what they hold.
 
     Raises:
@@ -168,12 +167,13 @@ def named(kind: type[Estimator], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def read(
-    kind: type[Estimator], data: str | Path, names: Mapping[str, str], say: Say, *, filled: bool = False,
+    kind: Estimator, data: str | Path, names: Mapping[str, str], say: Say, *, filled: bool = False,
     weight: str = "", further: Sequence[str] = (),
 ) -> Rows:  # fmt: skip
     """The labelled rows of a table that can be used; those that cannot are told.
 
     Args:
+        kind: of task, fitted or not: which rows it can use is for it to say.
         names: of the columns by what they hold.
         filled: whether a row with any empty cell cannot be used; one without a target never can, if it needs one.
         weight: the column by which rows count; all alike without.
@@ -219,7 +219,7 @@ def _weight(row: table.Row, column: str, where: str) -> float:
     return weight
 
 
-def _with_answered(kind: type[Estimator], rows: Rows, queue: Path, names: Mapping[str, str], say: Say) -> Rows:
+def _with_answered(kind: Estimator, rows: Rows, queue: Path, names: Mapping[str, str], say: Say) -> Rows:
     """The rows with the items of a queue that people have answered."""
     from variorum.tasks.queue import LABEL, Queue
 
@@ -244,7 +244,7 @@ def _input(cells: Mapping[str, str], columns: Sequence[str]) -> Any:
 
 
 def apart(
-    kind: type[Estimator], rows: Rows, kept: Kept, names: Mapping[str, str], say: Say
+    kind: Estimator, rows: Rows, kept: Kept, names: Mapping[str, str], say: Say
 ) -> tuple[Rows, Rows | None]:  # fmt: skip
     """What is learned from, and what the figures are of: of the same rows always the same.
 
@@ -253,17 +253,17 @@ def apart(
     """
     if kept.test is not None:
         return rows, read(kind, kept.test, names, say, filled=True)
-    classes = rows.y if is_classifier(kind()) else None
+    classes = rows.y if is_classifier(kind) else None
     learned, test = held_out(len(rows.X), kept.share, 0, classes)
     return rows.picked(learned), rows.picked(test) if test else None
 
 
-def _fitted(kind: type[Estimator], asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
+def _fitted(asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
     first = asked.parameters.get("random_state", 0)
     if asked.seeds > 1:
         say(f"seed {first + seed}")
     weights = {} if rows.weight is None else {"sample_weight": rows.weight}
-    return kind(**{**asked.parameters, "random_state": first + seed}).fit(rows.X, rows.y, **weights)
+    return task(asked.kind)(**{**asked.parameters, "random_state": first + seed}).fit(rows.X, rows.y, **weights)
 
 
 def _interval(estimator: Estimator, rows: Rows) -> Interval | None:
@@ -298,9 +298,7 @@ def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, 
 
     rows = []
     for simple in baselines(trained[0].kind):
-        given = simple.fit(learned.X, learned.y).predict(test.X)
-        rows_of_their_own = isinstance(given[0], list)  # tags, as many as a sentence has words
-        figure = trained[0].figures(given if rows_of_their_own else np.asarray(given), test.y)[name]
+        figure = trained[0].figures(simple.fit(learned.X, learned.y).predict(test.X), test.y)[name]
         value = over_items(figure, len(test.X))
         gain = difference(mean, figure, len(test.X))
         say(_verdict(name, simple.name, gain))

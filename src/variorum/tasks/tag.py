@@ -157,15 +157,17 @@ class Tagger(Estimator):
         types, counts = span_metrics.count(truth, given, self.scheme_, self.mode)
         return dataclasses.replace(found, kinds=Kinds(called="type of span", names=types, counts=counts))
 
-    @classmethod
-    def check(cls, given: Any, target: Any) -> None:
-        """See that there is one tag for each word.
+    def check(self, given: Any, target: Any) -> None:
+        """See that there is one tag for each word, each of the scheme that is known or asked for.
 
         Raises:
             ValueError: there is not.
         """
         try:
-            matched([given], [target])
+            (tags,) = matched([given], [target])[1]
+            scheme = getattr(self, "scheme_", None if self.scheme == AUTO else _scheme(self.scheme, [tags]))
+            for tag in tags if scheme is not None else ():
+                scheme.read(tag)
         except UsageError as error:
             raise ValueError(error.what) from None
 

@@ -30,6 +30,7 @@ def agreement_of(found: Any, right: Any) -> dict[str, Figure]:
     """Of :func:`agreement` what splits by items, by name."""
     from variorum.tasks.metrics.intervals import mean_of
 
+    found = np.asarray(found)
     return {"spearman": spearman_of(found, right), "mean_absolute": mean_of(np.abs(found - right))}
 
 

@@ -48,13 +48,13 @@ def report(asked: Asked, *, say: Say) -> Report:
         NotFound, DamagedFile: a file or column that is not there, or not one row that can be used.
     """
     models = [load(place) for place in asked.models]
-    kind, names = type(models[0]), named(type(models[0]), {**models[0].names_, **asked.names})
-    rows = read(kind, asked.data, names, say, further=asked.slices)
-    learned = None if asked.train is None else read(kind, asked.train, names, say)
+    first, names = models[0], named(models[0], {**models[0].names_, **asked.names})
+    rows = read(first, asked.data, names, say, further=asked.slices)
+    learned = None if asked.train is None else read(first, asked.train, names, say, filled=True)
     context = Context(
         command=asked.command, slices={name: rows.table.column(name) for name in asked.slices},
-        baselines={} if learned is None else _simple(kind.kind, learned, rows),
-        lines=[row.line for row in rows.table.good], audit=_noticed(models[0], rows, learned, names),
+        baselines={} if learned is None else _simple(first.kind, learned, rows),
+        lines=[row.line for row in rows.table.good], audit=_noticed(first, rows, learned, names),
     )  # fmt: skip
     return examine(models, rows.X, rows.y, context)
 
