@@ -22,7 +22,7 @@ from variorum.tasks.best_spans import Said, Search
 from variorum.tasks.contexts import Context, Pair, contexts, in_row
 from variorum.tasks.estimator import Columns, Estimator, held_out, texts_of
 from variorum.tasks.examined import Belief, Examined, Mistake, Read, taken_for
-from variorum.tasks.examples import Example, Padded, inputs_of
+from variorum.tasks.examples import IDS, SEGMENTS, Example, Padded, inputs_of
 from variorum.tasks.metrics import squad
 from variorum.tasks.metrics.intervals import mean_of
 from variorum.tasks.questions import Answers
@@ -30,6 +30,7 @@ from variorum.tasks.windows import Viewing, reading_length
 
 if TYPE_CHECKING:
     from variorum.face import Model
+    from variorum.inference.looking import Question
     from variorum.tasks.examined import Floats
     from variorum.tasks.metrics.intervals import Figure
     from variorum.text.encoding import Offset
@@ -116,6 +117,26 @@ class Answerer(Estimator):
         """Each answer with its characters in the context and its probability, and that of there being none."""
         return [self._answer(context, said) for context, said in self._read(X)]
 
+    def looked(self, X: Any, y: Any) -> list[Question]:
+        """Questions as ids with their first answers, as far as these stand in a window; see :mod:`.gazes`."""
+        from variorum.inference.looking import Question
+
+        check_is_fitted(self)
+        pairs, known = self._rows(X, y)
+        made = []
+        for context, place in zip(self._contexts(self.model_, pairs), _places(pairs, known), strict=True):
+            tokens = None if place is None else context.tokens(place)
+            view = next((one for one in context.shown if tokens is not None and one.shows(tokens)), None)
+            if tokens is None or view is None:
+                continue
+            texts, inputs = view.encoding.sequence_ids, inputs_of(self.model_, view.encoding)
+            asking = [i for i, text in enumerate(texts) if text is not None and text != texts[view.at]]
+            made.append(Question(
+                ids=inputs[IDS], asking=(asking[0], asking[-1] + 1), segments=inputs.get(SEGMENTS, ()),
+                span=(view.place(tokens[0]), view.place(tokens[1]) + 1),
+            ))  # fmt: skip
+        return made
+
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
         """F1 and exact match as SQuAD's scripts count them, by 2.0 where a question has no answer."""
         pairs, known = self._rows(X, y)
@@ -163,15 +184,14 @@ class Answerer(Estimator):
             return float(answer["none"])
         return float(answer["probability"]) * (1.0 if self.threshold_ == NEVER else 1 - answer["none"])
 
-    @classmethod
-    def check(cls, given: Any, target: Any) -> None:
+    def check(self, given: Any, target: Any) -> None:
         """See that the answer stands where it is said to.
 
         Raises:
             ValueError: it does not.
         """
         try:
-            Answers.of(target).place(given[1])
+            Answers.of(target, self.no_answer).place(given[1])
         except UsageError as error:
             raise ValueError(f"{error.what}; {error.remedy}" if error.remedy else error.what) from None
 
@@ -226,7 +246,7 @@ class Answerer(Estimator):
             tokens = None if place is None else context.tokens(place)
             for view, nothing in zip(context.shown, context.nothing, strict=True):
                 target = [nothing, nothing]
-                if tokens is not None and view.tokens[0] <= tokens[0] and tokens[1] < view.tokens[1]:
+                if tokens is not None and view.shows(tokens):
                     target = [view.place(token) for token in tokens]
                 if model.head_names[0] == SPAN_HEAD:
                     target.append(int(target == [nothing, nothing]))

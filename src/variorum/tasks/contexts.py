@@ -40,8 +40,7 @@ class Context:
 
     def tokens(self, place: Offset) -> Offset | None:
         """The first and the last token that hold something of the characters ``place``."""
-        inside = [i for i, (start, end) in enumerate(self.offsets) if start < place[1] and end > place[0]]
-        return (inside[0], inside[-1]) if inside else None
+        return tokens_of(self.offsets, place)
 
     def characters(self, first: int, last: int) -> Offset:
         """Where the tokens ``first`` to ``last`` stand in the text, without spaces around them."""
@@ -49,6 +48,12 @@ class Context:
         written = self.text[start:end]
         start += len(written) - len(written.lstrip())
         return start, start + len(written.strip())
+
+
+def tokens_of(offsets: Sequence[Offset], place: Offset) -> Offset | None:
+    """The first and the last of some tokens that hold something of the characters ``place``."""
+    inside = [i for i, (start, end) in enumerate(offsets) if start < place[1] and end > place[0]]
+    return (inside[0], inside[-1]) if inside else None
 
 
 def contexts(tokenizer: Tokenizer, pairs: Sequence[Pair], viewing: Viewing) -> list[Context]:

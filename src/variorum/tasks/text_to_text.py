@@ -17,10 +17,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from variorum.errors import UsageError
+from variorum.tasks.contexts import tokens_of
 from variorum.tasks.estimator import Columns, held_out, texts_of
 from variorum.tasks.examined import Choices, Examined, Mistake, of_classes, of_numbers
 from variorum.tasks.metrics.intervals import mean_of, over_all
 from variorum.tasks.pairs import PairRegressor
+from variorum.tasks.questions import located
 from variorum.tasks.seq2seq import Seq2Seq
 from variorum.tasks.targets import OneOf
 from variorum.text import text_to_text as t5
@@ -28,6 +30,7 @@ from variorum.text import text_to_text as t5
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from variorum.inference.looking import Question
     from variorum.tasks.examples import Example
     from variorum.tasks.metrics.intervals import Figure
 
@@ -87,13 +90,20 @@ class TextToText(Seq2Seq):
     def scores(self, X: Any, labels: Sequence[str]) -> NDArray[np.float64]:
         """log p of each label after each row, [N, labels], its end counted."""
         from variorum.inference.choices import answer_scores
-        from variorum.inference.habits import forced
 
         check_is_fitted(self)
         prompts = [one.ids for one in self.encode(self.model_, self.asked(X))]
-        start = forced(self.model_, self.target_language).start
         answers = [self.ended(self.model_, labels)] * len(prompts)
-        return answer_scores(self.model_, prompts, answers, start=start).numpy()
+        return answer_scores(self.model_, prompts, answers, start=self._start()).numpy()
+
+    def _start(self) -> int:
+        """What the decoder begins with."""
+        from variorum.inference.habits import forced
+
+        said = forced(self.model_, self.target_language).start
+        start = self.model_.spec.architecture.main.tokens.start_id if said is None else said
+        assert isinstance(start, int)
+        return start
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -280,6 +290,25 @@ class TextAnswerer(TextToText):
         return Examined(
             read=read, figures=self.figures(given, y), each=np.array(f1), measure="F1", mistakes=mistakes
         )  # fmt: skip
+
+    def looked(self, X: Any, y: Any) -> list[Question]:
+        """Questions as ids with their answers, as far as these stand in what is read; see :mod:`.gazes`."""
+        from variorum.inference.looking import Question
+
+        check_is_fitted(self)
+        told, made = self.told(y), []
+        rows = zip(texts_of(X, 2), self.asked(X), told, self.ended(self.model_, told), strict=True)
+        for (question, context), put, answer, ids in rows:
+            place, (encoding,) = located(context, answer), self.encode(self.model_, [put])
+            at, asking = put.rindex(context), put.index(question)
+            span = place and tokens_of(encoding.offsets, (at + place[0], at + place[1]))
+            asked = tokens_of(encoding.offsets, (asking, asking + len(question)))
+            if span is not None and asked is not None:
+                made.append(Question(
+                    ids=encoding.ids, asking=(asked[0], asked[1] + 1), span=(span[0], span[1] + 1),
+                    answer=[self._start(), *ids[:-2]],
+                ))  # fmt: skip
+        return made
 
     def _compared(self, predicted: Any, y: Any) -> tuple[list[float], list[float]]:
         """Exact match and F1 of each question."""

@@ -78,6 +78,10 @@ class View:
         """Where the long text's ``token`` stands in ``encoding``."""
         return token - self.tokens[0] + self.at
 
+    def shows(self, tokens: Window) -> bool:
+        """Whether it shows all of the long text's tokens from the first to the last of ``tokens``, both included."""
+        return self.tokens[0] <= tokens[0] and tokens[1] < self.tokens[1]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Viewing:
