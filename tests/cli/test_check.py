@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 def test_people_get_the_claim_the_figures_and_the_proof(capsys: Capture) -> None:
     heading, claim, figures, proof, *rest = said(capsys, "check", "receptive-field", "--model", "mistral").splitlines()
     assert heading == "receptive-field (C4, mistral)"
-    assert claim == "  holds   each layer of window 8 reaches 7 tokens further"
+    assert claim == "  holds    each layer of window 8 reaches 7 tokens further"
     assert figures.strip() == "found 8, 15, 22, 29, 36, 43; expected 8, 15, 22, 29, 36, 43"
     assert "gradient on one state" in proof and "131,041" in proof
     assert rest == []
@@ -41,7 +41,7 @@ def test_a_claim_that_does_not_hold_ends_with_six(capsys: Capture, monkeypatch: 
     monkeypatch.setattr(streams, "EXAMPLE", [0, 1, 2, 3, 4, 5])
     assert main(["check", "two-stream-masks"]) == 6
     out, err = capsys.readouterr()
-    assert "FAILS   the example's order" in out
+    assert "FAILS    the example's order" in out
     assert err.count("\n") == 1 and "two-stream-masks: " in err and "claims do not hold" in err
 
 

@@ -156,6 +156,7 @@ def test_a_budget_is_steps_tokens_or_time(told: str, right: Budget):
     assert budget_of(told) == right
 
 
+@pytest.mark.mechanism("R4")
 def test_a_budget_becomes_steps():
     assert Budget(60, "seconds").steps(100, 0.5) == 120
     assert Budget(5e3, "tokens").steps(100, 0.5) == 50

@@ -112,6 +112,10 @@ CHECKS = (
           title="losses on numbers worked out by hand"),
     Check(name="batch-norm", id="C25", module="norms", seconds=0.1,
           title="BatchNorm sees its neighbours, LayerNorm and RMSNorm do not"),
+    Check(name="norm-placement", id="R6", module="norms", seconds=3,
+          title="at first, post-norm keeps the last layer's gradient and pre-norm shrinks it with depth"),
+    Check(name="cache-time", id="G6", module="timing", seconds=1,
+          title="with a cache the work of writing grows as the text, without as its square"),
     Check(name="soft-targets", id="D3", module="objectives", seconds=0.1,
           title="temperature flattens and keeps the order; T² keeps the gradient"),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from variorum.spec.norms import LayerNorm, RMSNorm
 from variorum.spec.size import size
 
 ROUNDS = 15
-WRITTEN = 24
+WRITTEN, WRITING = 24, (16, 48)
 LENGTHS = (512, 2048)
 WINDOW = 64
 FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -66,24 +66,56 @@ def encoder_latency() -> Iterator[Finding]:
     """C14: an encoder reads a text in one pass, a decoder writes one with a pass for each token."""
     encoder, decoder = build(nano(find("bert"))), build(nano(find("gpt2")), head="causal_lm")
     ids = words(1, WRITTEN)
-    passes = []
+    passes: list[int] = []
     decoder.decoder.register_forward_hook(lambda module, given, out: passes.append(len(passes)))
-
-    def write() -> None:
-        cache = Cache()
-        for at in range(WRITTEN):
-            decoder(ids[:, at : at + 1], cache=cache)
-
     how = (
         f"nano GPT-2 writing {WRITTEN} tokens from its cache, over nano BERT reading as many; {ROUNDS} rounds in turns"
     )
-    yield measured("writing over reading, seconds: median, least, most", ratios(write, lambda: encoder(ids)), how)
+    yield measured(
+        "writing over reading, seconds: median, least, most",
+        ratios(lambda: _write(decoder, WRITTEN), lambda: encoder(ids)),
+        how,
+    )
     passes.clear()
-    write()
+    _write(decoder, WRITTEN)
     yield equal("passes to write a text", len(passes), WRITTEN, f"forward passes of the decoder for {WRITTEN} tokens")
     work = 128 * size(find("bert-base-uncased"), head=None, context=128).flops / 1e9
     how = "BERT-base, 128 tokens; in the 5 ms that are often told for a processor it would be 4.5 TFLOP/s"
     yield near("operations behind one answer, GFLOP", work, 22.35, how, within=0.01)
+
+
+@torch.no_grad()
+def cache_time() -> Iterator[Finding]:
+    """G6: with a cache the work of writing grows as the text, without one as its square."""
+    model = build(nano(find("gpt2")), head="causal_lm")
+    few, many = WRITING
+    for name, write, power in (("with a cache", _write, 1.0), ("without", _write_again, 2.0)):
+        grown = math.log(_operations(write, model, many) / _operations(write, model, few), many / few)
+        how = f"operations that torch counts in writing {few} and {many} tokens with nano GPT-2"
+        yield near(f"{name}: work grows as n to the", grown, power, how, within=0.1)
+    spent = ratios(lambda: _write_again(model, many), lambda: _write(model, many))
+    how = f"{many} tokens written, {ROUNDS} rounds in turns"
+    yield measured("without a cache over with one, seconds: median, least, most", spent, how)
+
+
+def _write(model: Model, length: int) -> None:
+    """As many tokens, each from the cache of those before it."""
+    ids, cache = words(1, length), Cache()
+    for at in range(length):
+        model(ids[:, at : at + 1], cache=cache)
+
+
+def _write_again(model: Model, length: int) -> None:
+    """As many tokens, all before each read once more."""
+    ids = words(1, length)
+    for at in range(length):
+        model(ids[:, : at + 1], logits_to_keep=1)
+
+
+def _operations(write: Callable[[Model, int], None], model: Model, length: int) -> int:
+    with FlopCounterMode(display=False, custom_mapping={FUSED: _fused}) as counter:
+        write(model, length)
+    return counter.get_total_flops()
 
 
 @torch.no_grad()

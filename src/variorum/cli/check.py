@@ -100,5 +100,5 @@ def _lines(one: Tried, before: Tried | None) -> str:
     about = f"{one.check} ({', '.join(filter(None, (one.id, one.model)))})"
     heading = [] if before and (before.check, before.model) == (one.check, one.model) else [about]
     expected = "" if one.expected is None else f"; expected {written(one.expected)}"
-    told = f"{'':10}found {written(one.found)}{expected}"
-    return "\n".join([*heading, f"  {VERDICTS[one.holds]:<8}{one.claim}", told, f"{'':10}{one.how}"])
+    told = f"{'':11}found {written(one.found)}{expected}"
+    return "\n".join([*heading, f"  {VERDICTS[one.holds]:<9}{one.claim}", told, f"{'':11}{one.how}"])
