@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.study import fakes
 from tests.tools.command import refused, variorum
 from variorum.errors import UsageError
 from variorum.study.asked import Asked, asked, read
@@ -85,20 +87,36 @@ def test_every_ready_study_can_be_declared(one, tmp_path: Path):
 
 
 def test_the_command_trains_judges_and_repeats_itself(tmp_path: Path):
-    words = ("study", "run", "--arms", "gpt2", "llama", *FLAGS, "--claim", "llama beats gpt2", "--out", str(tmp_path))
-    variorum(*words, timeout=600)
-    first = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    [claim] = first["studies"][0]["claims"]
+    """With one worker and with two, in two folders: the same bits, and the same pins."""
+    texts = fakes.texts(tmp_path / "texts")
+    words = ("study", "run", "--arms", "gpt2", "llama", *FLAGS, "--claim", "llama beats gpt2", "--data", str(texts))
+    alone, beside = tmp_path / "alone", tmp_path / "beside"
+    done = variorum(*words, "--latency", "10s", "--memory", "1MB", "--workers", "1", "--out", str(alone), timeout=600)
+    assert "Nothing keeps below the ceilings.\ngpt2 is left out: " in done.stdout, done.stderr
+    variorum(*words, "--latency", "10s", "--workers", "2", "--out", str(beside), timeout=600)
+    first, again = _result(alone), _result(beside)
+    assert _numbers(first) == _numbers(again)
+    assert (alone / "manifest.json").read_bytes() == (beside / "manifest.json").read_bytes()
+    [claim] = first["claims"]
     assert claim["verdict"] in ("supported", "refuted", "undecided") and claim["seeds"] == 3
-    assert (tmp_path / "report.html").read_text("utf-8").count("at this budget") > 0
-    for path in (tmp_path / "cells").glob("*seed2*"):
-        path.unlink()
-    variorum(*words, timeout=600)
-    again = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    assert again["studies"][0]["claims"] == first["studies"][0]["claims"]
-    variorum("study", "extend", str(tmp_path), "--seeds", "4", timeout=600)
-    [later] = json.loads((tmp_path / "result.json").read_text("utf-8"))["studies"]
+    page = (beside / "report.html").read_text("utf-8")
+    assert page.count("at this budget") > 0 and "below the ceilings" in page
+    done = variorum("study", "extend", str(beside), "--seeds", "4", timeout=600)
+    assert "2 cells to compute (6 ready)" in done.stderr
+    later = _result(beside)
     assert later["claims"][0]["seeds"] == 4 and later["claims"][0]["verdict"] == "exploratory"  # 3 were declared
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))["studies"][0]
+    return found
+
+
+def _numbers(study: dict[str, Any]) -> object:
+    """All of a study that no clock decides."""
+    arms = [(arm["mean"], arm["by_seed"]) for arm in study["arms"]]
+    cells = [(cell["arm"], cell["seed"], cell["curve"], cell["losses"]) for cell in study["cells"]]
+    return study["claims"], arms, cells
 
 
 @pytest.mark.mechanism("Z1")

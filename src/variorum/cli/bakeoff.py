@@ -25,6 +25,7 @@ class Contest:
         epochs: Times that every row is read.
         learning_rate: At its peak.
         max_length: Tokens of a text that are read.
+        precision: Of products while it learns; bfloat16 is several times faster where the processor has it.
     """
 
     task: Literal["classify", "pairs", "number", "pairs-number", "tag"] = "classify"
@@ -35,6 +36,7 @@ class Contest:
     epochs: int = 3
     learning_rate: float = 5e-5
     max_length: int = 128
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 USUAL = Contest()
@@ -48,4 +50,5 @@ def asked(data: str, models: tuple[str, ...], contest: Contest) -> BakeOff:
     return BakeOff(
         models=models, data=data, task=contest.task, columns=roles(contest.columns), document=contest.document or "",
         seeds=contest.seeds, epochs=contest.epochs, learning_rate=contest.learning_rate, max_length=contest.max_length,
+        precision=contest.precision,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from variorum.family.choice import Constraint, Need, choose
 
 if TYPE_CHECKING:
     from variorum.study.asked import BakeOff
-    from variorum.study.choosing import Candidates, Ceilings, Choice
+    from variorum.study.choosing import Candidates, Choice
     from variorum.study.session import Finding
 
 
@@ -42,9 +42,8 @@ def command(
     if bool(data) == (need is not None):
         raise UsageError("a table or a need is asked for", where="choose", remedy="give DATA, or --need")
     if need is None:
-        from variorum.study.choosing import ceilings
-
-        _tried(asked(data, models, contest), ceilings(latency, memory), contest.out, means)
+        told = dataclasses.replace(asked(data, models, contest), latency=latency, memory=memory)
+        _tried(told, contest.out, means)
         return
     found = choose(need, constraint)
     first = found[0]
@@ -54,18 +53,18 @@ def command(
     emit([dataclasses.asdict(rule) for rule in found], human="\n".join(human))
 
 
-def _tried(told: BakeOff, limits: Ceilings, out: Path, means: Means) -> None:
+def _tried(told: BakeOff, out: Path, means: Means) -> None:
     from variorum.study import choosing, session
     from variorum.study.asked import keep
 
-    tried = choosing.candidates(told.rows(say), limits, told.models)
+    tried = choosing.candidates(told.rows(say), told.ceilings, told.models)
     for line in tried.told():
         say(line)
     told = dataclasses.replace(told, models=tried.models)
     declared = told.declare(out, limits=means.limits, say=say)
     keep(told, out)
     finding = session.run(declared)
-    choice = choosing.recommend(finding.outcomes[0], limits)
+    choice = choosing.recommend(finding.outcomes[0], told.ceilings)
     _shown(finding, tried, choice, out)
     if choice.take is None:
         raise OverBudget(" ".join(choice.sentences), where="choose", remedy="raise a ceiling, or name other --models")
@@ -73,13 +72,11 @@ def _tried(told: BakeOff, limits: Ceilings, out: Path, means: Means) -> None:
 
 def _shown(finding: Finding, tried: Candidates, choice: Choice, out: Path) -> None:
     """Print and write what was found, the recommendation first on the page and last on the terminal."""
-    from variorum.study import report, words
+    from variorum.study import choosing, report, words
     from variorum.study.result import as_json
 
     again = shlex.join(["variorum", *sys.argv[1:]])
-    page = finding.declared.page
-    page = dataclasses.replace(page, lead=" ".join((*choice.sentences, page.lead)))
-    finding = dataclasses.replace(finding, declared=dataclasses.replace(finding.declared, page=page))
+    finding = choosing.advised(finding, choice)
     written, _ = report.write(finding, out, again)
     if chosen() == "human":
         lines = [*words.table(finding.outcomes[0]), "", *choice.sentences, "", f"report  {written}"]

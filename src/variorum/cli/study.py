@@ -17,6 +17,7 @@ from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
     from variorum.study.asked import Told
+    from variorum.study.choosing import Ceilings
     from variorum.study.session import Declared, Finding
 
 
@@ -55,7 +56,7 @@ def _foretold(declared: Declared) -> int:
     return int(bool(plan.failed))
 
 
-def _carried(declared: Declared, again: str, dry_run: bool) -> int:
+def _carried(declared: Declared, again: str, dry_run: bool, ceilings: Ceilings | None = None) -> int:
     """Plan or run what was declared; ``again`` is the command that goes on with it."""
     from variorum.study import session
 
@@ -66,19 +67,25 @@ def _carried(declared: Declared, again: str, dry_run: bool) -> int:
     except (KeyboardInterrupt, SystemExit):
         say(f"\nstopped; finished cells are kept. To go on: {again}")
         raise
-    return _shown(finding, declared.out, again)
+    if ceilings is None or not ceilings.given:
+        return _shown(finding, declared.out, again)
+    from variorum.study.choosing import advised, recommend
+
+    choice = recommend(finding.outcomes[0], ceilings)
+    return _shown(advised(finding, choice), declared.out, again, choice.sentences)
 
 
-def _shown(finding: Finding, out: Path, again: str) -> int:
+def _shown(finding: Finding, out: Path, again: str, advice: tuple[str, ...] = ()) -> int:
     from variorum.study import report, words
     from variorum.study.result import as_json
 
     page, result = report.write(finding, out, again)
     if chosen() == "human":
         lines = [text for outcome in finding.outcomes for text in (*words.table(outcome), "")]
-        emit({}, human="\n".join([*lines, words.opening(finding.outcomes), "", f"report  {page}", f"result  {result}"]))
+        lines += [words.opening(finding.outcomes), *advice, "", f"report  {page}", f"result  {result}"]
+        emit({}, human="\n".join(lines))
     else:
-        emit(as_json(finding, again))
+        emit(as_json(finding, again) | ({"advice": advice} if advice else {}))
     if finding.failures:
         say(f"variorum: {len(finding.failures)} of {len(finding.plan.cells)} cells failed; to try them again: {again}")
         return 1
@@ -186,7 +193,7 @@ def _begun(told: Told, out: Path, means: Means, dry_run: bool = False) -> int:
     declared = told.declare(out, limits=means.limits, keep=not dry_run, say=say)
     if not dry_run:
         keep(told, out)
-    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run)
+    return _carried(declared, shlex.join(["variorum", *sys.argv[1:]]), dry_run, told.ceilings)
 
 
 def extend(folder: Path, *, seeds: int, means: Means = MEANS) -> int:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from variorum.errors import RunFailed
-from variorum.study.ways import WAYS, Learned
+from variorum.study import reads
+from variorum.study.ways import WAYS, Predict
 
 WARM = 2
 """Answers before the clock starts: what is read or made once is read and made."""
@@ -24,7 +25,25 @@ TOGETHER = 256
 """Rows that are answered together, for the throughput."""
 
 
-def measure(learned: Learned, way: str, one_by_one: Sequence[Any], together: Sequence[Any]) -> dict[str, Any]:
+class Kept(Protocol):
+    """An arm that can be taken to another process; as :class:`variorum.study.ways.Learned` says."""
+
+    def keep(self, folder: Path) -> int: ...
+
+    def flops(self, rows: Any) -> int | None: ...
+
+
+class Recalled(Protocol):
+    """What reads there what was kept; as :class:`variorum.study.ways.Way` says."""
+
+    def recall(self, folder: Path) -> Predict: ...
+
+
+RECALLED: Mapping[str, Recalled] = {**WAYS, reads.WAY: reads.Reads()}
+"""By the way that an arm came to answer."""
+
+
+def measure(learned: Kept, way: str, one_by_one: Sequence[Any], together: Sequence[Any]) -> dict[str, Any]:
     """Fields of :class:`variorum.study.costs.Costs` but the training.
 
     Raises:
@@ -49,7 +68,7 @@ def answered(folder: Path) -> dict[str, Any]:
     from variorum.inference.peak import peak_bytes
 
     rows = json.loads((folder / "rows.json").read_bytes())
-    predict = WAYS[rows["way"]].recall(folder)
+    predict = RECALLED[rows["way"]].recall(folder)
     for row in rows["one_by_one"][:WARM]:
         predict([row])
     times = sorted(_timed(predict, [row]) for row in rows["one_by_one"])

@@ -30,6 +30,7 @@ from variorum.spec.small import scale_named
 from variorum.study import arms as making
 from variorum.study import labelled, pretraining
 from variorum.study.budgets import budget_of, matched
+from variorum.study.choosing import Ceilings, ceilings
 from variorum.study.design import Arm
 from variorum.study.files import write_whole
 from variorum.study.pretraining import Texts, Wanted
@@ -83,6 +84,11 @@ class Asked:
     memory: str = ""
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def ceilings(self) -> Ceilings:
+        """Above which an arm is not recommended."""
+        return ceilings(self.latency, self.memory)
+
     def declare(self, out: Path, *, limits: Limits = ANY, keep: bool = True, say: Say) -> Declared:
         """The study that is meant, in ``out``; what :func:`variorum.study.pretraining.declare` raises."""
         return pretraining.declare(self.wanted(), out, limits=limits, keep=keep, say=say)
@@ -114,7 +120,7 @@ class Asked:
             looks=self.looks, claims=self.claims, against="before" if self.walk else "first", recipes=self.recipes,
             wishes=Wishes(**self.training), left=left,
             probe=labelled.rows(self.probe, train=3000, test=1500) if self.probe else None, rates=self.rates,
-            matched=self.match,
+            matched=self.match, priced=self.ceilings != Ceilings(),
         )  # fmt: skip
 
     def _arms(self) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
@@ -156,7 +162,7 @@ class BakeOff:
         models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
         data: a table, or ``snippets``. columns: of the table, by what they hold. document: the column that says which
             rows belong together.
-        epochs, learning_rate, max_length: of every arm that learns.
+        epochs, learning_rate, max_length, precision: of every arm that learns.
         latency, memory: the most that an arm which is recommended may take.
     """
 
@@ -170,14 +176,20 @@ class BakeOff:
     epochs: int = 3
     learning_rate: float = 5e-5
     max_length: int = 128
+    precision: Literal["float32", "bfloat16"] = "float32"
     latency: str = ""
     memory: str = ""
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """Above which an arm is not recommended."""
+        return ceilings(self.latency, self.memory)
 
     def declare(self, out: Path, *, limits: Limits = ANY, keep: bool = True, say: Say) -> Declared:
         """The study that is meant, in ``out``; what :func:`variorum.study.labelled.declare` raises."""
         wanted = labelled.Wanted(
             models=self.models, seeds=self.seeds, looks=self.looks, epochs=self.epochs,
-            learning_rate=self.learning_rate, max_length=self.max_length,
+            learning_rate=self.learning_rate, max_length=self.max_length, precision=self.precision,
         )  # fmt: skip
         return labelled.declare(wanted, self.rows(say), out, limits=limits, keep=keep)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from variorum.errors import NotFound, UsageError, VariorumError
@@ -17,6 +17,7 @@ from variorum.study import needs, ways, words
 from variorum.study.analysis import Figure, Outcome
 from variorum.study.costs import AXES, LATENCY, MEMORY, Axis, Costs
 from variorum.study.labelled import Rows
+from variorum.study.session import Finding
 from variorum.study.statistics import Judgement
 from variorum.study.ways import NAMED
 
@@ -33,6 +34,11 @@ class Ceilings:
 
     latency: float | None = None
     memory: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is one."""
+        return self != Ceilings()
 
     def of(self, axis: Axis) -> float | None:
         """That of a cost, in its unit."""
@@ -145,7 +151,8 @@ def recommend(outcome: Outcome, limits: Ceilings) -> Choice:
         raise NotFound("no arm finished with its costs", where="choose", remedy="see the cells that failed")
     above = {one.arm: limits.broken(costs) for one, costs in found}
     inside = [(one, costs) for one, costs in found if not above[one.arm]]
-    inside.sort(key=lambda pair: (-pair[0].mean, LATENCY.of(pair[1])))
+    sign = 1 if outcome.study.metric.lower_is_better else -1
+    inside.sort(key=lambda pair: (sign * pair[0].mean, LATENCY.of(pair[1])))
     titles = {arm.name: arm.title for arm in outcome.study.arms}
     outside = [f"{titles[arm]} is left out: {' and '.join(why)}." for arm, why in above.items() if why]
     if not inside:
@@ -156,7 +163,7 @@ def recommend(outcome: Outcome, limits: Ceilings) -> Choice:
     said = [
         f"Take {titles[best.arm]}: {metric.name} {metric.shown(best.mean)}, "
         + " and ".join(f"{axis.of(costs):,.1f} {axis.short}" for axis in AXES)
-        + ("." if limits == Ceilings() else ", below the ceilings.")
+        + (", below the ceilings." if limits.given else ".")
     ]
     if len(inside) > 1:
         said += _against(outcome, best, inside[1][0])
@@ -165,12 +172,19 @@ def recommend(outcome: Outcome, limits: Ceilings) -> Choice:
                   sentences=(*said, *outside))  # fmt: skip
 
 
+def advised(finding: Finding, choice: Choice) -> Finding:
+    """A finding whose page begins with what is recommended."""
+    declared, page = finding.declared, finding.declared.page
+    lead = " ".join((*choice.sentences, page.lead))
+    return replace(finding, declared=replace(declared, page=replace(page, lead=lead)))
+
+
 def _against(outcome: Outcome, best: Figure, next_: Figure) -> list[str]:
     titles, metric = {arm.name: arm.title for arm in outcome.study.arms}, outcome.study.metric
     other, mean = titles[next_.arm], metric.shown(next_.mean)
     found = _between(outcome, best.arm, next_.arm)
     if found is None:
-        return [f"The runner-up is {other} with {mean}; too few cells finished to compare the two."]
+        return [f"The runner-up is {other} with {mean}; no interval compares the two."]
     gain, open_ = _sides(found, best.arm, metric.shown), words.remark(outcome.study, found)
     if found.verdict in words.DECIDED:
         return [f"The runner-up is {other} with {mean}: that it is worse is decided at this budget, by {gain}."]

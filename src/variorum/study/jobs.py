@@ -21,6 +21,7 @@ from variorum.training.optimiser import Optimisation
 if TYPE_CHECKING:
     import torch
 
+    from variorum.model import Model as Built
     from variorum.objectives.base import Batch
     from variorum.spec.model import Model
     from variorum.training.loop import StepRecord
@@ -132,7 +133,7 @@ def label_cell(
 
 
 def probed_cell(
-    *, report: Report, plan: Plan, folder: Path, rows: Mapping[str, Any], how: Mapping[str, Any],
+    *, report: Report, plan: Plan, folder: Path, rows: Mapping[str, Any], how: Mapping[str, Any], priced: bool = False,
     steps: int | None = None,
 ) -> CellResult:  # fmt: skip
     """Pretrain as ``plan`` says, then fine-tune the model on labelled rows and predict every test row.
@@ -140,6 +141,7 @@ def probed_cell(
     Args:
         rows: ``train`` and ``test`` texts, and the ``labels`` of the former.
         how: fields of :class:`~variorum.tasks.classify.Classifier`.
+        priced: as :func:`pretrain_cell` has it.
         steps: a timed start of so many steps of both.
     """
     import tempfile
@@ -166,7 +168,10 @@ def probed_cell(
         items = tuple(float(one) for one in fitted.predict(list(test)))
     often = len(rows["train"]) / len(train), len(rows["test"]) / len(test)
     rest = start + made + learned * (often[0] - 1) + _since(last) * often[1]
-    return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run, rest))
+    facts = _facts(session.model, begun, run, rest)
+    if priced and steps is None:
+        facts["costs"] = _read(session.model, plan.settled.length)
+    return CellResult(items=items, curve=(), losses=losses, facts=facts)
 
 
 def arm_cell(
@@ -233,13 +238,15 @@ def baseline_cell(
 
 
 def pretrain_cell(
-    *, report: Report, plan: Plan, folder: Path, looks: Sequence[int], unit: str, steps: int | None = None
-) -> CellResult:
+    *, report: Report, plan: Plan, folder: Path, looks: Sequence[int], unit: str, priced: bool = False,
+    steps: int | None = None,
+) -> CellResult:  # fmt: skip
     """Pretrain as ``plan`` says on the corpus in ``folder``; score every batch of held-out texts.
 
     Args:
         unit: of the scores, "bits per byte" or "nats per target".
         looks: step counts after which the held-out score enters the learning curve.
+        priced: what it costs where it only reads is measured too, in a process of its own.
         steps: stop early (a measured start).
     """
     from variorum.training.run import deterministic
@@ -254,7 +261,18 @@ def pretrain_cell(
     items = _held(session, unit)
     rest = start + _since(last) * (1 + len(looks))
     curve = (*run.curve, (len(losses), _mean(items)))
-    return CellResult(items=items, curve=curve, losses=losses, facts=_facts(session.model, begun, run, rest))
+    facts = _facts(session.model, begun, run, rest)
+    if priced and steps is None:
+        facts["costs"] = _read(session.model, plan.settled.length)
+    return CellResult(items=items, curve=curve, losses=losses, facts=facts)
+
+
+def _read(model: Built, length: int) -> dict[str, Any]:
+    """What a model costs where it only reads."""
+    from variorum.study import answering, reads
+
+    reader = reads.Reader(model, length)
+    return answering.measure(reader, reads.WAY, reader.rows(), reader.rows())
 
 
 def tried_cell(*, report: Report, plan: Plan, folder: Path, steps: int | None = None) -> CellResult:

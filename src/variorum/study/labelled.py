@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from variorum.errors import NotFound, UsageError
 from variorum.study import ways
@@ -75,7 +75,7 @@ class Wanted:
 
     Attributes:
         models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
-        epochs, learning_rate, max_length: of every arm that learns.
+        epochs, learning_rate, max_length, precision: of every arm that learns.
     """
 
     models: tuple[str, ...]
@@ -84,11 +84,13 @@ class Wanted:
     epochs: int = 3
     learning_rate: float = 5e-5
     max_length: int | None = 128
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     @property
     def how(self) -> dict[str, Any]:
         """As estimators take it."""
-        return {"epochs": self.epochs, "learning_rate": self.learning_rate, "max_length": self.max_length}
+        return {"epochs": self.epochs, "learning_rate": self.learning_rate, "max_length": self.max_length,
+                "precision": self.precision}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,7 @@ def table(asked: Asked, *, say: Callable[[str], None] = lambda line: print(line,
     from variorum.tasks import job
     from variorum.tasks.registry import task
 
-    kind = task(asked.kind)
+    kind = task(asked.kind)()
     names = job.named(kind, asked.names)
     further = [asked.document] if asked.document else []
     usable = job.read(kind, asked.data, names, say, filled=True, further=further)

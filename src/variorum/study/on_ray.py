@@ -25,7 +25,7 @@ class RayCluster(Remote):
         room = ray.cluster_resources()
         self.workers = self.wanted or max(1, int(room.get("CPU", 1)) // self.threads)
         self._bytes = int(room["memory"]) if "memory" in room else None
-        self._board = ray.remote(num_cpus=0)(_Board).remote()
+        self._board: Any = ray.remote(num_cpus=0)(_Board).remote()
         self._task = ray.remote(num_cpus=self.threads, max_retries=0)(_carried)
         return self
 

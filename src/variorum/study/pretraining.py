@@ -70,6 +70,7 @@ class Wanted:
         probe: labelled rows that every arm learns after its pretraining and is judged on, in place of its loss.
         rates: learning rates that every arm tries on training texts, to keep the one that suits it.
         matched: what gave every arm the first one's parameters, if anything did.
+        priced: measure what each arm costs where it only reads.
     """
 
     title: str
@@ -87,6 +88,7 @@ class Wanted:
     probe: Rows | None = None
     rates: tuple[float, ...] = ()
     matched: Literal["", "width", "depth"] = ""
+    priced: bool = False
 
     def __post_init__(self) -> None:
         if self.rates and self.wishes.rate is not None:
@@ -311,6 +313,8 @@ class _Design:
             work |= {"looks": tuple(sorted(looks)), "unit": self.metric.unit}
         else:
             work |= {"rows": {"train": probe.train, "labels": probe.train_labels, "test": probe.test}, "how": PROBE}
+        if self.wanted.priced and seed == 0:
+            work["priced"] = True
         return Cell(
             study=NAME, arm=one.arm.name, seed=seed, call=JOB if probe is None else PROBED, work=work,
             data=self.ground.digest, steps=one.steps, threads=THREADS,
