@@ -16,7 +16,7 @@ from tests.tasks import writers
 from variorum import tasks
 from variorum.cli import main
 
-QUICK = ("--epochs", "6", "--batch-size", "8", "--learning-rate", "2e-3", "--validation", "0.2")
+QUICK = ("--epochs", "2", "--batch-size", "8", "--learning-rate", "2e-3", "--validation", "0.2")
 LONG = 1_000_000
 """Characters of the longest row; where a long one is not cut but read in windows, the hundredth of it."""
 NAMES, PLACES = ("Bob", "Cy Young", "Ada"), ("Rio", "Den Haag", "Oslo", "Ulm")

@@ -77,6 +77,8 @@ def _block(stack: Stack, scale: Scale) -> dict[str, object]:
             groups = max(1, scale.heads * part.kv_heads // part.heads)
             values |= {f"{kind}.heads": scale.heads, f"{kind}.kv_heads": groups}
             values[f"{kind}.head_dim"] = scale.width // scale.heads
+            if part.scale not in (None, 1.0):  # 1 is left to initialisation, any other goes with the root of the width
+                values[f"{kind}.scale"] = part.scale * (part.head_dim * scale.heads / scale.width) ** 0.5
     return values
 
 

@@ -110,7 +110,8 @@ def student_of(teacher: Model, wanted: str, *, seed: int = 0) -> Model:
         if not 0 < int(wanted) < deepest:
             raise UsageError(f"{wanted} of {deepest} layers", where="student", remedy=f"give 1 to {deepest - 1}")
         paths = {f"architecture.{name}.depth": min(stack.depth, int(wanted)) for name, stack in arch.stacks.items()}
-        spec = dataclasses.replace(teacher.spec.set(paths), name=f"{teacher.spec.name}, {wanted} layers")
+        spec = teacher.spec.variant(f"{teacher.spec.name}, {wanted} layers", cite=teacher.spec.cite, changes=())
+        spec = spec.set(paths)
     else:
         words: Any = arch.source
         spec = worded(architecture(wanted), vocab=arch.vocab, pad_id=words.pad_id, length=_rows(words))

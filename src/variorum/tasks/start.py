@@ -73,7 +73,8 @@ def _made(scale: str, name: str, wanted: Wanted, texts: Sequence[str]) -> Model:
             raise NotFound(f"{name} has no head {wanted.head!r}", remedy=f"it has {', '.join(spec.architecture.heads)}")
         fresh = Fresh(labels=wanted.labels, problem=wanted.problem)
         spec = fresh.spec(spec, wanted.head)
-    model = build(dataclasses.replace(spec, name=f"{scale} {name}"), head=wanted.head, seed=wanted.seed)
+    own = spec.variant(f"{scale} {name}", cite=spec.cite, changes=())  # a descendant is published as its ancestor is
+    model = build(own, head=wanted.head, seed=wanted.seed)
     model.tokenizer, model.label_names = tokenizer, wanted.labels
     return model.to(wanted.device)
 
