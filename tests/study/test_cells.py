@@ -1,10 +1,9 @@
-"""Cells: found by content, verified when read, whole or absent whatever happens while they are written."""
+"""Cells: found by content, and verified when read."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from tests.study import fakes
 from variorum.family import find
 from variorum.study.cells import Cell, CellStore, code_digest, fingerprint
-from variorum.study.files import sweep, write_whole
 
 
 @pytest.fixture
@@ -93,51 +91,3 @@ def test_an_object_without_a_value_cannot_be_fingerprinted():
 
 def test_the_code_that_computes_cells_is_known():
     assert len(code_digest()) == 64
-
-
-CALLS = ("open", "fdopen", "fsync", "replace")
-
-
-def _write_and_die(path: Path, at: int) -> int:
-    """In a child, overwrite ``path`` and exit at the ``at``-th system call; returns the exit status."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    left = [at]
-
-    def dying(call):
-        def wrapped(*args, **kwargs):
-            if left[0] == 0:
-                os._exit(9)
-            left[0] -= 1
-            result = call(*args, **kwargs)
-            if left[0] == 0:
-                os._exit(9)
-            left[0] -= 1
-            return result
-
-        return wrapped
-
-    for name in CALLS:
-        setattr(os, name, dying(getattr(os, name)))
-    write_whole(path, b"new " * 1000)
-    os._exit(0)
-
-
-def test_a_kill_before_or_after_any_call_leaves_the_old_file_or_the_new_one(tmp_path: Path):
-    path = tmp_path / "result"
-    outcomes = []
-    for at in range(40):
-        path.write_bytes(b"old")
-        status = _write_and_die(path, at)
-        outcomes.append(path.read_bytes() == b"new " * 1000)
-        assert outcomes[-1] or path.read_bytes() == b"old"
-        sweep(tmp_path)
-        assert os.listdir(tmp_path) == ["result"]
-        if status == 0:
-            break
-    else:
-        pytest.fail("the write never ran to its end")
-    assert outcomes[0] is False
-    assert outcomes[-1] is True
-    assert len(outcomes) > 8

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from variorum.errors import AccessError, DamagedFile, OverBudget, UsageError
+from variorum.files import FULL
 
 from . import manifest
 from .header import ITEM_BYTES, LENGTH_BYTES
@@ -35,7 +36,6 @@ NAMES = {  # widest first: the order of tensors in a file, the library's own
     torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 CHUNK_BYTES = 64 * 2**20  # tensors that are not in memory in one piece are copied this much at a time
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of renameat2(2)
 
 

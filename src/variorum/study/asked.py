@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from variorum.errors import AccessError, DamagedFile, NotFound, UsageError, nearest
+from variorum.files import write_whole
 from variorum.spec.small import scale_named
 from variorum.study import arms as making
 from variorum.study import labelled, pretraining
 from variorum.study.budgets import budget_of, matched
 from variorum.study.choosing import Ceilings, ceilings
 from variorum.study.design import Arm
-from variorum.study.files import write_whole
 from variorum.study.pretraining import Texts, Wanted
 from variorum.study.session import ANY, Declared, Limits
 from variorum.text.stream import Source

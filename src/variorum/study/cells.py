@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from variorum.study.files import sweep, write_whole
+from variorum.files import sweep, write_whole
 
 COMPUTES = ("spec", "parts", "attention", "objectives", "training", "tasks")
 """Packages whose source decides a cell's numbers, beside the single files in :data:`COMPUTES_FILES`."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from variorum import __version__
 from variorum.family.names.own import OWN
+from variorum.files import write_whole
 from variorum.spec.model import Model
 from variorum.study.cells import Cell, code_digest, fingerprint
 from variorum.study.design import Study
-from variorum.study.files import write_whole
 
 NAME = "manifest.json"
 LONG = 64

@@ -13,9 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from variorum.files import write_whole
 from variorum.study.cells import fingerprint
 from variorum.study.corpora import DOMAINS, Chapter, Snippet
-from variorum.study.files import write_whole
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from variorum import __version__
+from variorum.files import write_whole
 from variorum.page import render as page_of
 from variorum.study import drawn, words
 from variorum.study.analysis import Outcome
 from variorum.study.cells import code_digest
 from variorum.study.design import Arm, Reading
-from variorum.study.files import write_whole
 from variorum.study.mistakes import answers, overlap
 from variorum.study.plan import gib, level
 from variorum.study.progress import clock

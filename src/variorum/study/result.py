@@ -26,7 +26,21 @@ def as_json(finding: Finding, command: str) -> dict[str, Any]:
         "versions": {"variorum": __version__, "torch": metadata.version("torch"), "code": code_digest()},
         "studies": [_study_json(outcome) for outcome in finding.outcomes],
         "failures": [{"cell": name, "cause": cause} for name, cause in finding.failures],
+        "plan": _plan_json(finding),
     }
+
+
+def _plan_json(finding: Finding) -> dict[str, Any] | None:
+    """What the plan foretold beside what was taken; ``None`` where nothing had to be computed."""
+    plan = finding.plan
+    return None if not plan.measured else {
+        "cells": len((*plan.untried, *plan.pending)),
+        "workers": plan.workers,
+        "planned_seconds": plan.band,
+        "seconds": finding.seconds,
+        "planned_memory": plan.memory,
+        "memory": finding.memory,
+    }  # fmt: skip
 
 
 def _study_json(outcome: Outcome) -> dict[str, Any]:

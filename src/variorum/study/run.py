@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from variorum.files import write_whole
 from variorum.study.cells import Cell, CellResult, CellStore
 from variorum.study.design import Study
 from variorum.study.executor import Advanced, Executor, Failed, Finished, Job
-from variorum.study.files import write_whole
 from variorum.study.plan import Measured, Plan
 from variorum.study.progress import Progress
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TextIO
 
 from variorum.errors import RunFailed, UsageError
+from variorum.files import sweep, write_whole
 from variorum.study import manifest
 from variorum.study.analysis import Outcome, Truth, analyse
 from variorum.study.cells import Cell, CellResult, CellStore, fingerprint
 from variorum.study.design import Study
 from variorum.study.executor import Executor
 from variorum.study.executors import Named, executor
-from variorum.study.files import write_whole
 from variorum.study.plan import Measured, Plan, render, summary
 from variorum.study.room import default_workers
 from variorum.study.run import Ran, by_arm, cached, compute, measure
@@ -174,6 +174,7 @@ def run(declared: Declared, *, stream: TextIO | None = None) -> Finding:
         OverBudget: the plan does not fit. RunFailed: not one cell finished.
     """
     notes, store = stream or sys.stderr, CellStore(declared.out / "cells")
+    sweep(declared.out)
     declared = _decided(declared, store)
     plan, ran = unmeasured(declared, store), Ran()
     if plan.pending:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from variorum.errors import RunFailed
+from variorum.files import write_whole
 from variorum.study.cells import Cell, CellResult
 from variorum.study.design import Arm
-from variorum.study.files import write_whole
 from variorum.study.plan import FEWEST_STEPS, Measured
 from variorum.study.run import measure
 from variorum.study.session import THREADS, Limits

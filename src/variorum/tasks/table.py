@@ -7,11 +7,9 @@ there. Files are those of :mod:`variorum.text.rows`; ``-`` is stdin, and there i
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from variorum.errors import AccessError, DamagedFile, OverBudget, UsageError
+from variorum.errors import AccessError, DamagedFile, UsageError
+from variorum.files import write_whole
 from variorum.text import rows
 from variorum.text.readers import check_columns, read_rows
 
@@ -31,7 +30,6 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TOLD = 5
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -171,18 +169,7 @@ def write(target: Path, given: Sequence[Mapping[str, object]]) -> None:
     content = _WRITERS[_ending(target)](list(given))
     if target.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
-    aside = target.with_name(f".{target.name}.part-{os.getpid()}")
-    try:
-        with aside.open("xb") as sink:
-            sink.write(content)
-            sink.flush()
-            os.fsync(sink.fileno())
-        aside.replace(target)
-    except OSError as error:
-        kind = OverBudget if error.errno in _FULL else AccessError
-        raise kind(f"cannot be written ({error.strerror})", where=str(target)) from None
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(target, content)
 
 
 def _ending(target: Path) -> str:

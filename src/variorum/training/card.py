@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from variorum.files import write_whole
 from variorum.training import shards
-from variorum.training.rundir import CARD, DATA, MODEL, Plan, read_run, write_whole
+from variorum.training.rundir import CARD, DATA, MODEL, Plan, read_run
 
 if TYPE_CHECKING:
     from variorum.training.evaluate import Score

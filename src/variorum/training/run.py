@@ -19,8 +19,8 @@ from typing import Any
 
 from variorum.checkpoint import manifest
 from variorum.checkpoint import save as save_model
-from variorum.checkpoint.writing import FULL
 from variorum.errors import OverBudget, RunFailed
+from variorum.files import FULL
 from variorum.inference.peak import peak_bytes
 from variorum.model import Model
 from variorum.spec.heads import VocabularyHead

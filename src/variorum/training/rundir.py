@@ -17,7 +17,6 @@ import dataclasses
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from typing import Any
 
 from variorum.errors import DamagedFile, NotFound, UsageError
 from variorum.family.names.own import BLANK, OWN
+from variorum.files import sweep, write_whole
 from variorum.spec.model import Model
 from variorum.text.stream import Source
 from variorum.training.recipes import Settled
@@ -95,6 +95,7 @@ def write_run(folder: Path, asked: Asked, plan: Plan) -> None:
     rest = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.name not in ("spec", "settled")}
     document = {"format": FORMAT, "asked": asked_json(asked), "spec": OWN.write(plan.spec),
                 "settled": settled, **rest}  # fmt: skip
+    sweep(folder)
     write_whole(folder / RUN, json.dumps(document, indent=1).encode() + b"\n")
 
 
@@ -168,23 +169,3 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old one or the new one; only the holder of the lock may."""
-    for leftover in path.parent.glob(f".{path.name}.*"):  # of a writer that was killed
-        leftover.unlink(missing_ok=True)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,10 +15,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from variorum.files import write_whole
 from variorum.tasks.report.card import card
 from variorum.tasks.report.drawn import page
 from variorum.tasks.report.findings import Context, Report, examine
-from variorum.training.rundir import write_whole
 
 PAGE, DATA, CARD = "report.html", "report.json", "README.md"
 
