@@ -21,8 +21,9 @@ from variorum.family import models
 from variorum.model import Model
 from variorum.spec.model import Model as Spec
 
-CLAIMS = {*(f"C{number}" for number in range(1, 26)), "D3"}
+CLAIMS = {*(f"C{number}" for number in range(1, 26)), "D3", "H8"}
 ALSO = {
+    "permutation-equivariance": ("P1",),
     "tiled-attention": ("A11", "Z17"),
     "cache-time": ("Z17",),
     "batch-norm": ("N7",),
@@ -55,7 +56,9 @@ def test_every_claim_has_a_check_and_every_check_a_name_of_its_own() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
     assert [check.name for check in find("c7")] == ["sinusoid-distance", "rope-distance"]
     assert chosen(["C7", "rope-distance"]) == find("C7")
-    said = {word for line in mechanisms() for word in line.reach.split()[2:] if line.reach.startswith("variorum check ")}
+    said = {
+        word for line in mechanisms() for word in line.reach.split()[2:] if line.reach.startswith("variorum check ")
+    }
     assert said <= {check.name for check in CHECKS}
     with pytest.raises(NotFound, match="did you mean receptive-field"):
         find("receptive-fields")

@@ -2,5 +2,5 @@
 expected, and how it was found.
 
 :mod:`~variorum.checks.registry` lists them; the other modules hold one function for each. Models are nano ones unless
-another is named. Nothing here is trained, but for the check that says so.
+another is named. Nothing here is trained, but for :mod:`~variorum.checks.answering`.
 """

@@ -118,6 +118,8 @@ CHECKS = (
           title="with a cache the work of writing grows as the text, without as its square"),
     Check(name="soft-targets", id="D3", module="objectives", seconds=0.1,
           title="temperature flattens and keeps the order; T² keeps the gradient"),
+    Check(name="answer-attention", id="H8", module="answering", seconds=60,
+          title="what writes an answer attends to it"),
 )  # fmt: skip
 
 
