@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+from tests.tasks import writers
 from tests.tasks.published import published
 from variorum import tasks
 from variorum.errors import UsageError
@@ -28,12 +29,12 @@ TINY = {"epochs": 2, "learning_rate": 1e-3, "batch_size": 8, "max_length": 32, "
 FILLER = ["the", "man", "in", "want", "of", "a", "wife", "was", "acknowledged", "and", "single"]
 
 
-def rows(count: int, *, none: bool) -> tuple[list[tuple[str, str]], list[str]]:
+def rows(count: int, *, none: bool, longest: int = 40) -> tuple[list[tuple[str, str]], list[str]]:
     """Contexts of which each says one name; some questions ask what is not said."""
     rng = random.Random(4)
     X, y = [], []
     for number in range(count):
-        words = rng.choices(FILLER, k=rng.randint(8, 40))
+        words = rng.choices(FILLER, k=rng.randint(8, longest))
         says = not (none and number % 3 == 0)
         if says:
             words.insert(rng.randint(0, len(words)), "Darcy")
@@ -108,6 +109,53 @@ def test_it_learns_where_the_answer_stands(place: str):
     best = model.nbest(X[:1], 5)[0]
     assert len(best) == 5
     assert [one.probability for one in best] == sorted((one.probability for one in best), reverse=True)
+
+
+@pytest.fixture(scope="module", params=["question_answering", "answer_span"])
+def xlnet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answerer:
+    """With a head that scores beginnings and ends apart, and with its own, which chooses the end for the beginning."""
+    X, y = rows(60, none=True, longest=12)
+    start = writers.small(tmp_path_factory.mktemp("xlnet") / "start", "xlnet", [text for pair in X for text in pair])
+    how = {**TINY, "epochs": 12, "learning_rate": 3e-3, "max_length": 64, "validation": 0.0}
+    return Answerer(start, head=request.param, **how).fit(X, y)
+
+
+@pytest.mark.mechanism("H3")
+def test_xlnet_learns_answers_and_that_there_is_none_with_either_head(xlnet: Answerer, tmp_path: Path):
+    X, y = rows(60, none=True, longest=12)
+    figures = xlnet.evaluate(X, y)
+    assert figures["rules"] == "SQuAD 2.0"
+    assert figures["answerable"]["exact"] > 0.9 and figures["unanswerable"]["exact"] > 0.9
+    for (_, context), answer in zip(X, xlnet.answers(X), strict=True):
+        assert answer["start"] is None or context[answer["start"] : answer["end"]] == answer["answer"]
+    xlnet.save(tmp_path / "model")
+    again = tasks.load(tmp_path / "model")
+    assert again.answers(X) == xlnet.answers(X)
+
+
+@torch.no_grad()
+@pytest.mark.mechanism("H3")
+def test_transformers_reads_either_head_of_xlnet_to_the_same_probabilities(xlnet: Answerer, tmp_path: Path):
+    X, _ = rows(6, none=True, longest=12)
+    xlnet.save(tmp_path / "model")
+    apart = xlnet.head == "question_answering"
+    kind = transformers.XLNetForQuestionAnsweringSimple if apart else transformers.XLNetForQuestionAnswering
+    other = kind.from_pretrained(tmp_path / "model").eval()
+    for context in contexts(xlnet.model_.tokenizer, X, Viewing(max_length=64)):
+        encoding = context.shown[0].encoding
+        given = {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])}
+        ours, theirs = xlnet.model_(**given), other(**given)
+        if apart:
+            right = torch.stack([theirs.start_logits, theirs.end_logits], -1).softmax(1)
+            assert (ours.logits.softmax(1) - right).abs().max() < 1e-6
+        else:
+            found = ours.answers
+            assert (
+                found.start_scores - theirs.start_top_log_probs
+            ).abs().max() < 1e-6  # probabilities, whatever its name
+            ends = theirs.end_top_log_probs.view(1, 5, 5).transpose(1, 2)
+            assert (found.end_scores - ends).abs().max() < 1e-6
+            assert (found.no_answer.sigmoid() - theirs.cls_logits.sigmoid()).abs().max() < 1e-6
 
 
 @pytest.mark.case("V061")

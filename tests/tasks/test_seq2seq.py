@@ -56,6 +56,20 @@ def test_what_is_saved_writes_the_same_here_and_in_transformers(learned: Seq2Seq
     assert again.model_.tokenizer.decode(written).strip() == "tres"
 
 
+@pytest.mark.mechanism("G3")
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_what_is_tuned_gives_every_token_the_same_probability_in_transformers(name: str, tmp_path: Path) -> None:
+    start = writers.small(tmp_path / "start", name, [*X, *Y], head="seq2seq_lm")
+    task = Seq2Seq(start, max_target_length=12, epochs=1, learning_rate=1e-3).fit(X, Y)
+    task.save(tmp_path / "tuned")
+    other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned", dtype=torch.float32).eval()
+    for example in task.examples(task.model_, task.asked(X[:6]), task.told(Y[:6])):
+        given = {"input_ids": torch.tensor([example.inputs["input_ids"]]), "labels": torch.tensor([example.target])}
+        with torch.no_grad():
+            mine, theirs = (model(**given).logits.softmax(-1) for model in (task.model_, other))
+        assert (mine - theirs).abs().max() < 1e-6
+
+
 def test_every_epoch_is_judged_by_how_likely_the_right_texts_are(learned: Seq2Seq) -> None:
     examples = learned.examples(learned.model_, learned.asked(X[:5]), learned.told(Y[:5]))
     total = count = 0.0

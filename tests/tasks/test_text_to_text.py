@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from tests.tasks import writers
 from variorum import tasks
@@ -139,8 +140,17 @@ def test_numbers_are_written_in_steps(t5: str, monkeypatch: pytest.MonkeyPatch) 
     assert free.evaluate(PAIRS[:4], SCORES[:4])["off_label"] == 1
 
 
-def test_what_is_saved_answers_the_same(classifier: TextClassifier, tmp_path: Path) -> None:
+def test_what_is_saved_answers_the_same_here_and_in_transformers(classifier: TextClassifier, tmp_path: Path) -> None:
     classifier.save(tmp_path / "model")
+    other = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "model").eval()
+    tokenizer, scores = classifier.model_.tokenizer, np.zeros((7, 2))
+    for row, text in enumerate(X[:7]):
+        for column, label in enumerate(("no", "yes")):
+            ids, labels = (torch.tensor([tokenizer.encode(one).ids]) for one in (f"sst2 sentence: {text}", label))
+            with torch.no_grad():
+                scores[row, column] = -float(other(ids, labels=labels).loss.double()) * labels.shape[1]
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert classifier.predict_proba(X[:7]) == pytest.approx(shares, abs=1e-6)
     again = tasks.load(tmp_path / "model")
     assert isinstance(again, TextClassifier)
     assert again.predict_proba(X) == pytest.approx(classifier.predict_proba(X), abs=1e-6)
