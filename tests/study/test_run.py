@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 from tests.study import fakes
+from variorum.cli import study
+from variorum.errors import OverBudget
+from variorum.study import session
 from variorum.study.analysis import analyse
-from variorum.study.cells import CellStore
+from variorum.study.cells import Cell, CellStore
+from variorum.study.design import Study
 from variorum.study.executor import LocalPool
-from variorum.study.plan import as_json, render
-from variorum.study.run import by_arm, cached, compute, failure_log, measure
-from variorum.study.session import Declared, Limits, Page, run
+from variorum.study.plan import Plan, as_json, render
+from variorum.study.run import by_arm, cached, compute, failure_log
+from variorum.study.session import Declared, Limits, Page
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,28 +59,47 @@ def test_finished_cells_are_not_computed_again(tmp_path: Path):
         assert [cell.name for cell in fakes.plan(made, todo, tmp_path, store).pending] == [todo[0].name]
 
 
-def test_an_arm_that_fails_in_its_first_steps_is_told_in_the_plan(tmp_path: Path):
+def _declared(out: Path, made: Study, todo: tuple[Cell, ...], **limits: float) -> Declared:
+    page = Page(title="", lead="", colophon="")
+    return Declared(out=out, studies=(made,), cells=todo, page=page, steps=4, limits=Limits(workers=1, **limits))
+
+
+def test_an_arm_that_fails_in_its_first_steps_is_told_in_the_plan_and_what_does_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     made = fakes.study(arms=2)
     todo = fakes.cells(made, fail={(1, 0): "raise"})
-    with LocalPool(workers=2, threads=1) as pool:
-        measured, failed = measure(todo, pool, io.StringIO())
-    assert list(measured) == [("fake", "arm0")] and measured["fake", "arm0"].pace == 0.2
-    assert failed == {("fake", "arm1"): "step 3: the loss is not finite"}
-    planned = replace(fakes.plan(made, todo, tmp_path, CellStore(tmp_path)), measured=measured, failed=failed)
+    planned = session.plan_only(_declared(tmp_path, made, todo), stream=io.StringIO())
+    assert list(planned.measured) == [("fake", "arm0")] and planned.measured["fake", "arm0"].pace == 0.2
+    assert planned.failed == {("fake", "arm1"): "step 3: the loss is not finite"}
     assert "FAILED: step 3: the loss is not finite" in render(planned)
     [_, arm] = as_json(planned)["studies"][0]["arms"]
     assert arm["failed"] == "step 3: the loss is not finite"
+
+    def foretold(plan: Plan, **limits: float) -> int:
+        monkeypatch.setattr(session, "plan_only", lambda declared: plan)
+        return study._foretold(_declared(tmp_path, made, todo, **limits))
+
+    assert foretold(planned) == 1 and foretold(replace(planned, failed={})) == 0
+    assert capsys.readouterr().out.count("A made-up study") == 2
+    for plan, limits, said in (
+        (planned, {"time": 1e-3}, "takes up to"),
+        (replace(planned, available=10**6), {}, "of memory"),
+        (replace(planned, out=Path("/proc")), {}, "of disk"),
+    ):
+        with pytest.raises(OverBudget, match=said):
+            foretold(plan, **limits)
+        assert "A made-up study" in capsys.readouterr().out  # it is printed all the same
 
 
 def test_the_next_run_tries_the_failed_cell_alone(tmp_path: Path):
     made = fakes.study(arms=2)
     todo = fakes.cells(made, once=tmp_path / "mended", fail={(1, 1): "once"})
-    page = Page(title="", lead="", colophon="")
-    declared = Declared(out=tmp_path, studies=(made,), cells=todo, page=page, steps=4, limits=Limits(workers=1))
-    first = run(declared, stream=io.StringIO())
+    declared = _declared(tmp_path, made, todo)
+    first = session.run(declared, stream=io.StringIO())
     assert [name for name, _ in first.failures] == ["fake/arm1 seed 1"] and first.outcomes[0].missing
     notes = io.StringIO()
-    second = run(declared, stream=notes)
+    second = session.run(declared, stream=notes)
     assert [cell.name for cell in second.plan.pending] == ["fake/arm1 seed 1"] and not second.failures
     assert second.outcomes[0].judgements[0].seeds == 3 and not second.outcomes[0].missing
 
