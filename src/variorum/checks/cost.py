@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from variorum.builder import build, empty
 from variorum.checks.finding import Finding, equal
-from variorum.checks.subjects import nano, words
+from variorum.checks.subjects import nano, read, words
 from variorum.family import find, sizes
 from variorum.model import Model
 from variorum.spec.architecture import Sharing
@@ -68,11 +68,9 @@ def token_flops() -> Iterator[Finding]:
 
 def flops(model: Model) -> int:
     """What torch counts in one forward pass of ``BATCH`` texts of ``LENGTH`` tokens, every score computed."""
-    ids = words(BATCH, LENGTH)
     model.backend = "eager"
-    beside = {"decoder_input_ids": ids} if len(model.spec.architecture.stacks) == 2 else {}
     with FlopCounterMode(display=False) as counter:
-        model(ids, **beside)
+        read(model, words(BATCH, LENGTH))
     return counter.get_total_flops()
 
 

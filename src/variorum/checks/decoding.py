@@ -9,7 +9,7 @@ from torch import Tensor
 
 from variorum.attention.cache import Cache
 from variorum.checks.finding import Finding, NotApplicable, below, equal, near
-from variorum.checks.subjects import SAME, fresh, gap, is_seq2seq, nano, read, word_head, words
+from variorum.checks.subjects import SAME, fresh, gap, is_seq2seq, nano, word_head, words
 from variorum.model import Model
 from variorum.parts.heads import head_loss
 from variorum.spec.size import size
@@ -20,18 +20,12 @@ TOKENS, ROWS = 9, 2
 @torch.no_grad()
 def chain_rule(model: Model) -> Iterator[Finding]:
     """C17: the probabilities of all words sum to one, and a text's is the product of its words'."""
-    head = _writing_head(model)
-    ids, source = words(1, TOKENS), words(1, TOKENS, seed=2)
-
-    def scores(written: Tensor) -> Tensor:
-        out = read(model, source, written) if is_seq2seq(model) else read(model, written)
-        return out.logits_by_head[head].log_softmax(-1)
-
-    whole = scores(ids)
+    head, ids = _writing_head(model), words(1, TOKENS)
+    whole = _scores(model, head, ids)
     how = f"{TOKENS} positions, {whole.shape[-1]:,} words"
     yield below("probabilities sum to one", float((whole.exp().sum(-1) - 1).abs().max()), SAME, how)
     together = float(whole[0, :-1].gather(1, ids[0, 1:, None]).sum())
-    alone = sum(float(scores(ids[:, :at])[0, -1, ids[0, at]]) for at in range(1, TOKENS))
+    alone = sum(float(_scores(model, head, ids[:, :at])[0, -1, ids[0, at]]) for at in range(1, TOKENS))
     how = f"log P of {TOKENS - 1} words after the first: one pass over all, and one pass for each"
     yield near("log probabilities add up", together, alone, how, within=1e-10 * abs(alone))
     loss = float(head_loss("causal_lm", whole, ids))
@@ -55,22 +49,24 @@ def kv_cache(model: Model) -> Iterator[Finding]:
         each, shared = (_held(fresh(nano(model.spec).set({path: heads}))) for heads in (4, 1))
         how = "bytes kept by a nano model with 4 heads of keys for 4 of queries, over the same with one"
         yield equal("grouping divides the cache by H / K", each / shared, 4.0, how)
-    ids, source = words(1, TOKENS), words(1, TOKENS, seed=2)
-    cache, steps = Cache(), []
-    for at in range(TOKENS):
-        new = ids[:, at : at + 1]
-        beside = {"input_ids": source, "decoder_input_ids": new} if is_seq2seq(model) else {"input_ids": new}
-        steps.append(model(**beside, cache=cache).logits_by_head[head])
-    whole = (read(model, source, ids) if is_seq2seq(model) else read(model, ids)).logits_by_head[head]
+    ids, cache = words(1, TOKENS), Cache()
+    steps = torch.cat([_scores(model, head, ids[:, at : at + 1], cache) for at in range(TOKENS)], 1)
     how = f"scores of {TOKENS} tokens written one by one from the cache, against one pass over all"
-    yield below("a step from the cache is the whole pass", gap(torch.cat(steps, 1), whole), SAME, how)
+    yield below("a step from the cache is the whole pass", gap(steps, _scores(model, head, ids)), SAME, how)
+
+
+def _scores(model: Model, head: str, written: Tensor, cache: Cache | None = None) -> Tensor:
+    """Log-probabilities of every word after each of ``written`` [1, T]; an encoder-decoder reads one source always."""
+    source = words(1, TOKENS, seed=2)
+    given = {"input_ids": source, "decoder_input_ids": written} if is_seq2seq(model) else {"input_ids": written}
+    scores: Tensor = model(**given, cache=cache).logits_by_head[head]
+    return scores.log_softmax(-1)
 
 
 def _held(model: Model) -> int:
     """Bytes that a cache holds after ``ROWS`` texts of ``TOKENS`` tokens."""
     cache, ids = Cache(), words(ROWS, TOKENS)
-    beside = {"decoder_input_ids": ids} if is_seq2seq(model) else {}
-    model(ids, cache=cache, **beside)
+    model(ids, cache=cache, **({"decoder_input_ids": ids} if is_seq2seq(model) else {}))
     return cache.bytes
 
 

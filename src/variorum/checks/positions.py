@@ -29,14 +29,11 @@ def sinusoid_distance() -> Iterator[Finding]:
     spread = max(float(one.max() - one.min()) for one in products.values())
     how = f"all pairs of 1,400 positions of 512 channels at distances {', '.join(map(str, PRODUCTS))}"
     yield below("products at one distance are one number", spread, 1e-11, how)
-    yield near(
-        "products by distance", [float(p[0]) for p in products.values()], list(PRODUCTS.values()), how, within=5e-4
-    )
-    near_zero = table[:400] @ table[0]
-    rises = int((near_zero.diff() > 0).nonzero()[0]) + 1
-    yield equal(
-        "products do not fall all the way", rises, RISES, "the first distance at which they rise, often told as none"
-    )
+    found = [float(one[0]) for one in products.values()]
+    yield near("products by distance", found, list(PRODUCTS.values()), how, within=5e-4)
+    rises = int(((table[:400] @ table[0]).diff() > 0).nonzero()[0]) + 1
+    how = "the first distance at which they rise, often told as none"
+    yield equal("products do not fall all the way", rises, RISES, how)
     generator = torch.Generator().manual_seed(0)
     query, key = torch.randn(2, 512, 512, generator=generator, dtype=torch.float64) / 512**0.5
     scores = ((table[:-5] @ query) * (table[5:] @ key)).sum(-1)

@@ -87,7 +87,7 @@ CHECKS = (
     Check(name="active-parameters", id="C12", module="cost", seconds=0.1,
           title="a mixture holds all experts and uses few"),
     Check(name="rmsnorm-time", id="C13", module="timing", seconds=0.2,
-          title="RMSNorm beside LayerNorm"),
+          title="RMSNorm learns half of what LayerNorm does; how long both take"),
     Check(name="encoder-latency", id="C14", module="timing", seconds=0.7,
           title="an encoder reads in one pass, a decoder writes in one for each token"),
     Check(name="position-limit", id="C15", module="positions", seconds=0.2, models=("bert", "roberta", "gpt2"),

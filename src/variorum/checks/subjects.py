@@ -97,10 +97,10 @@ def another(ids: Tensor, place: int) -> Tensor:
     return changed
 
 
-def read(model: Model, ids: Tensor, written: Tensor | None = None, **options: bool) -> Output:
+def read(model: Model, ids: Tensor, written: Tensor | None = None) -> Output:
     """A forward; an encoder-decoder writes ``written``, or what it reads."""
     beside = {"decoder_input_ids": ids if written is None else written} if is_seq2seq(model) else {}
-    return model(ids, **beside, **options)
+    return model(ids, **beside)
 
 
 def is_seq2seq(model: Model) -> bool:

@@ -25,6 +25,7 @@ ROUNDS = 15
 WRITTEN, WRITING = 24, (16, 48)
 LENGTHS = (512, 2048)
 WINDOW = 64
+PROJECTIONS = (torch.ops.aten.mm, torch.ops.aten.addmm)
 FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
@@ -68,14 +69,9 @@ def encoder_latency() -> Iterator[Finding]:
     ids = words(1, WRITTEN)
     passes: list[int] = []
     decoder.decoder.register_forward_hook(lambda module, given, out: passes.append(len(passes)))
-    how = (
-        f"nano GPT-2 writing {WRITTEN} tokens from its cache, over nano BERT reading as many; {ROUNDS} rounds in turns"
-    )
-    yield measured(
-        "writing over reading, seconds: median, least, most",
-        ratios(lambda: _write(decoder, WRITTEN), lambda: encoder(ids)),
-        how,
-    )
+    how = f"nano GPT-2 writing {WRITTEN} tokens from a cache, nano BERT reading as many; {ROUNDS} rounds in turns"
+    spent = ratios(lambda: _write(decoder, WRITTEN), lambda: encoder(ids))
+    yield measured("writing over reading, seconds: median, least, most", spent, how)
     passes.clear()
     _write(decoder, WRITTEN)
     yield equal("passes to write a text", len(passes), WRITTEN, f"forward passes of the decoder for {WRITTEN} tokens")
@@ -125,18 +121,13 @@ def length_exponent() -> Iterator[Finding]:
     near_by = build(_one_layer(find("longformer").set({"architecture.encoder.block.attention.window": WINDOW})))
     for name, model, power in (("all pairs", whole, 2.0), (f"a window of {WINDOW}", near_by, 1.0)):
         few, many = (_attention_flops(model, length) for length in LENGTHS)
+        grown = math.log(many / few, LENGTHS[1] / LENGTHS[0])
         how = f"multiplications of scores and of values that torch counts, {LENGTHS[0]:,} to {LENGTHS[1]:,} tokens"
-        yield near(
-            f"{name}: operations grow as n to the",
-            math.log(many / few, LENGTHS[1] / LENGTHS[0]),
-            power,
-            how,
-            within=0.05,
-        )
+        yield near(f"{name}: operations grow as n to the", grown, power, how, within=0.05)
         seconds = ratios(lambda: model(words(1, LENGTHS[1])), lambda: model(words(1, LENGTHS[0])))  # noqa: B023
         how = f"one layer of width 128, with its projections; {ROUNDS} rounds in turns"
-        grown = [math.log(ratio, LENGTHS[1] / LENGTHS[0]) for ratio in seconds]
-        yield measured(f"{name}: seconds grow as n to the: median, least, most", grown, how)
+        powers = [math.log(ratio, LENGTHS[1] / LENGTHS[0]) for ratio in seconds]
+        yield measured(f"{name}: seconds grow as n to the: median, least, most", powers, how)
 
 
 def _one_layer(spec: Spec) -> Spec:
@@ -149,9 +140,7 @@ def _attention_flops(model: Model, length: int) -> int:
     with FlopCounterMode(display=False, custom_mapping={FUSED: _fused}) as counter:
         model(words(1, length))
     counted = counter.get_flop_counts()["Global"]
-    return sum(
-        count for operation, count in counted.items() if operation not in (torch.ops.aten.mm, torch.ops.aten.addmm)
-    )
+    return sum(count for operation, count in counted.items() if operation not in PROJECTIONS)
 
 
 def _fused(query: Sequence[int], key: Sequence[int], value: Sequence[int], *others: object, **more: object) -> int:

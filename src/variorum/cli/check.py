@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from variorum.cli.output import chosen, emit, say, written
 from variorum.cli.reading import Option
-from variorum.errors import CheckFailed, UsageError
+from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
     from variorum.checks.finding import Finding
@@ -18,18 +18,17 @@ COLUMNS = ("name", "id", "seconds", "models", "title")
 VERDICTS = {True: "holds", False: "FAILS", None: "measured"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Tried:
-    """A finding, and what it was found by."""
+class Tried(NamedTuple):
+    """A finding, and the check and the model that it is of."""
 
-    check: str
-    id: str
+    check: Check
     model: str | None
-    claim: str
-    found: object
-    expected: object
-    holds: bool | None
-    how: str
+    finding: Finding
+
+    @property
+    def row(self) -> dict[str, object]:
+        """All of it, for programs."""
+        return {"check": self.check.name, "id": self.check.id, "model": self.model, **dataclasses.asdict(self.finding)}
 
 
 Findings: TypeAlias = list[Tried]
@@ -58,14 +57,14 @@ def command(
     tried: Findings = []
     for one in _tried(checks, model, asked=bool(names)):
         if chosen() != "json":  # which is one document
-            emit(one, human=_lines(one, tried[-1] if tried else None))
+            emit(one.row, human=_lines(one, tried[-1] if tried else None))
         tried.append(one)
     if chosen() == "json":
-        emit(tried)
-    failed = [one for one in tried if one.holds is False]
+        emit([one.row for one in tried])
+    failed = [one for one in tried if one.finding.holds is False]
     if failed:
-        names_of = ", ".join(dict.fromkeys(one.check for one in failed))
-        raise CheckFailed(f"{len(failed)} of {len(tried)} claims do not hold", where=names_of)
+        where = ", ".join(dict.fromkeys(one.check.name for one in failed))
+        raise CheckFailed(f"{len(failed)} of {len(tried)} claims do not hold", where=where)
 
 
 def _tried(checks: list[Check], models: tuple[str, ...], *, asked: bool) -> Iterator[Tried]:
@@ -75,30 +74,24 @@ def _tried(checks: list[Check], models: tuple[str, ...], *, asked: bool) -> Iter
 
     if models and not asked:
         checks = [check for check in checks if check.models]
-    loaded = {reference: named(reference) for reference in models}
+    subjects = {reference: named(reference) for reference in models}
     for check in checks:
-        if not check.models and models:
-            raise UsageError(f"{check.name} is about no one model", remedy="leave out --model")
-        if not check.models:
-            yield from (_of(check, None, finding) for finding in check.run())
+        if not check.models and not models:
+            yield from (Tried(check, None, finding) for finding in check.run())
         for reference in models or check.models:
-            subject = loaded.get(reference) or loaded.setdefault(reference, named(reference))
+            subject = subjects.get(reference) or subjects.setdefault(reference, named(reference))
             try:
-                yield from (_of(check, reference, finding) for finding in check.on(subject))
+                yield from (Tried(check, reference, finding) for finding in check.on(subject))
             except NotApplicable as error:
                 if asked:
                     raise
                 say(f"{check.name}: {error}")
 
 
-def _of(check: Check, model: str | None, finding: Finding) -> Tried:
-    return Tried(check.name, check.id, model, **dataclasses.asdict(finding))
-
-
 def _lines(one: Tried, before: Tried | None) -> str:
     """The finding for people, under a heading where it is another check's or model's than the one before it."""
-    about = f"{one.check} ({', '.join(filter(None, (one.id, one.model)))})"
-    heading = [] if before and (before.check, before.model) == (one.check, one.model) else [about]
-    expected = "" if one.expected is None else f"; expected {written(one.expected)}"
-    told = f"{'':11}found {written(one.found)}{expected}"
-    return "\n".join([*heading, f"  {VERDICTS[one.holds]:<9}{one.claim}", told, f"{'':11}{one.how}"])
+    found, about = one.finding, ", ".join(filter(None, (one.check.id, one.model)))
+    heading = [] if before and before[:2] == one[:2] else [f"{one.check.name} ({about})"]
+    expected = "" if found.expected is None else f"; expected {written(found.expected)}"
+    told = [f"  {VERDICTS[found.holds]:<9}{found.claim}", f"found {written(found.found)}{expected}", found.how]
+    return "\n".join([*heading, f"\n{'':11}".join(told)])
