@@ -117,15 +117,16 @@ def test_each_arm_is_trained_at_the_rate_of_its_best_trial(tried: Declared):
 
 
 def test_trials_are_in_the_plan_and_computed_once(tmp_path: Path):
-    wanted = _wanted(tmp_path, budget="6steps", rates=[1e-4, 1e-3])
+    wanted = _wanted(tmp_path, budget="6steps", rates=[1e-4, 1e-3, 1e30])
     notes = io.StringIO()
     found = run(declare(wanted, tmp_path, limits=ONE, say=quiet), stream=notes)
-    assert "4 trials and 4 cells to compute" in notes.getvalue() and len(found.plan.untried) == 4
+    assert "6 trials and 4 cells to compute" in notes.getvalue() and len(found.plan.untried) == 6
+    assert notes.getvalue().count("at rate 1e+30: diverged") == 2 and not found.failures
     picks = {cell.work["plan"].settled.rate for cell in found.declared.cells}
     assert picks == {1e-3}  # in six steps the larger one goes further
     pinned = json.loads((tmp_path / "manifest.json").read_text())["studies"][0]
     assert [arm["work"]["plan"]["settled"]["rate"] for arm in pinned["arms"]] == [1e-3, 1e-3]
-    assert any("0.0001: " in line for line in pinned["unequal"])
+    assert any("0.0001: " in line and "1e+30: failed" in line for line in pinned["unequal"])
     again = run(declare(wanted, tmp_path, limits=ONE, say=quiet), stream=io.StringIO())
     assert not again.plan.pending and not again.plan.trials
     assert again.outcomes[0].figures == found.outcomes[0].figures

@@ -6,6 +6,7 @@ Everything here runs in a child process with pinned threads. The data are tensor
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 import time
@@ -278,20 +279,24 @@ def _read(model: Built, length: int) -> dict[str, Any]:
 def tried_cell(*, report: Report, plan: Plan, folder: Path, steps: int | None = None) -> CellResult:
     """Pretrain as ``plan`` says on a part of the training texts; score the rest of them, in nats per target.
 
+    A rate that is too high is an answer too: a trial that diverges has no scores.
+
     Args:
         steps: stop early (a measured start).
     """
+    from variorum.errors import RunFailed
     from variorum.training.run import deterministic
     from variorum.training.session import assemble, within_training
 
     begun = time.perf_counter()
     session = assemble(plan, folder, sides=within_training)
-    run, start = _Run(report, (), lambda: 0.0), _since(begun)
-    with deterministic():
+    run = _Run(report, (), lambda: 0.0)
+    losses: tuple[float, ...] = ()
+    items: tuple[float, ...] = ()
+    with deterministic(), contextlib.suppress(RunFailed):
         losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)
-    last = time.perf_counter()
-    items = _held(session, "nats per target")
-    rest = start + _since(last)
+        items = _held(session, "nats per target")
+    rest = _since(begun) - sum(run.step_seconds)
     return CellResult(items=items, curve=(), losses=losses, facts=_facts(session.model, begun, run, rest))
 
 

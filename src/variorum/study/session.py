@@ -153,9 +153,8 @@ def _measured(plan: Plan, declared: Declared, crew: Executor, notes: TextIO) -> 
     if fresh:
         print("measuring a few steps of every arm …", file=notes, flush=True)
     measured, failed = measure(fresh, crew, notes)
-    return replace(
-        plan, measured={**known, **measured}, failed=failed, workers=crew.workers, available=crew.memory()
-    )  # fmt: skip
+    workers = min(crew.workers, len(declared.cells))
+    return replace(plan, measured={**known, **measured}, failed=failed, workers=workers, available=crew.memory())
 
 
 def plan_only(declared: Declared, *, stream: TextIO | None = None) -> Plan:
@@ -225,7 +224,8 @@ def _computed(declared: Declared, plan: Plan, store: CellStore, crew: Executor, 
 
 
 def _tried(result: CellResult) -> str:
-    return f"{sum(result.items) / len(result.items):.4f}, {result.facts['seconds']:.0f} s"
+    score = f"{sum(result.items) / len(result.items):.4f}" if result.items else "diverged"
+    return f"{score}, {result.facts['seconds']:.0f} s"
 
 
 def _said(declared: Declared, cell: Cell, result: CellResult) -> str:

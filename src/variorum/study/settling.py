@@ -97,7 +97,8 @@ def picked(one: Trained, tried: Mapping[float, Cell], results: Mapping[str, Cell
     """
     scores = {}
     for rate, cell in tried.items():
-        if (result := results.get(cell.key)) is not None:
+        result = results.get(cell.key)
+        if result is not None and result.items:
             scores[rate] = sum(result.items) / len(result.items)
     if not scores:
         raise RunFailed("every trial of a learning rate failed", where=one.arm.title)
