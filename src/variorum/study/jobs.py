@@ -36,16 +36,9 @@ BASELINE_PROBE = 500
 
 
 def causal_cell(
-    *,
-    report: Report,
-    spec: Model,
-    data: Path,
-    settings: Optimisation,
-    seed: int,
-    batch: int,
-    looks: Sequence[int],
+    *, report: Report, spec: Model, data: Path, settings: Optimisation, seed: int, batch: int, looks: Sequence[int],
     steps: int | None = None,
-) -> CellResult:
+) -> CellResult:  # fmt: skip
     """Train a causal language model on windows of text; score held-out documents in bits per byte.
 
     Args:
@@ -79,19 +72,9 @@ def causal_cell(
 
 
 def label_cell(
-    *,
-    report: Report,
-    spec: Model,
-    data: Path,
-    settings: Optimisation,
-    seed: int,
-    batch: int,
-    looks: Sequence[int],
-    curve_rows: int,
-    classes: int,
-    pad: int,
-    steps: int | None = None,
-) -> CellResult:
+    *, report: Report, spec: Model, data: Path, settings: Optimisation, seed: int, batch: int, looks: Sequence[int],
+    curve_rows: int, classes: int, pad: int, steps: int | None = None,
+) -> CellResult:  # fmt: skip
     """Train a classifier on labelled rows; predict every test row.
 
     Args:
