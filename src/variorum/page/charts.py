@@ -27,7 +27,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One arm in the quality/cost picture; ``low`` and ``high`` are the range over seeds, a ring says it is on the front."""
+    """One arm in the quality/cost picture; ``low`` and ``high`` are the range over seeds, a ring marks the front."""
 
     name: str
     tone: int
@@ -143,10 +143,10 @@ def front(points: Sequence[Point], *, width: int, x_label: str, y_label: str, ti
         body.append(Markup('<circle class="dot t{}" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(point.tone, x, y))
         if point.ringed:
             body.append(Markup('<circle class="ring t{}" cx="{:.1f}" cy="{:.1f}" r="8"/>').format(point.tone, x, y))
-        fits = x + 10 + len(point.name) * LETTER < frame.width
-        body.append(
-            _text(point.name, x + (9 if fits else -9), label + 4, f"name t{point.tone}{'' if fits else ' end'}")
-        )
+        gap = 12 if point.ringed else 9
+        fits = x + gap + 1 + len(point.name) * LETTER < frame.width
+        words = f"name t{point.tone}{'' if fits else ' end'}"
+        body.append(_text(point.name, x + (gap if fits else -gap), label + 4, words))
     return _svg(frame.width, frame.height, title, body)
 
 

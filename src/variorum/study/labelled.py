@@ -204,7 +204,9 @@ def _arms(wanted: Wanted, rows: Rows) -> tuple[Arm, ...]:
     """The baseline and the arms that are asked for, each with what sets its model apart from the one before it."""
     from variorum.tasks.baselines import baseline
 
-    made = [Arm(name=BASELINE, title=baseline(rows.kind).name, spec=None, note=WAYS[BASELINE].note, seeded=False)]
+    simple = baseline(rows.kind).name
+    made = [Arm(name=BASELINE, title=simple.partition(" + ")[0], spec=None, note=f"{WAYS[BASELINE].note}; {simple}",
+                seeded=False)]  # fmt: skip
     for number, asked in enumerate(wanted.models, 1):
         title, _, meant = asked.rpartition(": ")
         word, model = ways.read(meant)
