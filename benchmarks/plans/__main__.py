@@ -39,15 +39,15 @@ RUNS = {
 }
 #: What is asked beside ``variorum study``: ways to name arms, budgets, objectives, trials of rates, labelled rows.
 STUDIES = {
-    "walk": "run --walk gpt2..llama --budget 60steps --seeds 2",
-    "one-change": "run --ablate gpt2..llama:architecture.decoder.block.layout.norm --budget 100steps --seeds 3",
-    "a-time": "run --arms gpt2 llama --budget 15s --seeds 3",
-    "operations": "run --arms gpt2 gpt2+decoder.depth=1 --budget 1Tflops --seeds 3",
-    "activations": "run --arms gpt2 --grid decoder.block.feedforward.activation=relu,silu --budget 80steps --seeds 3",
-    "rates": "run --arms gpt2 llama --rates 3e-4 1e-3 3e-3 --budget 100steps --seeds 2",
-    "masks": "run --arms bert+objective.pair=none roberta --budget 80steps --seeds 3",
-    "two-stacks": "run --arms t5 t5+decoder.depth=1 --budget 60steps --seeds 2",
-    "probed": "run z01 --budget 60steps --seeds 2",
+    "walk": "run --walk gpt2..llama --budget 60steps --seeds 2 --batch 8 --length 64",
+    "one-change": "run --ablate gpt2..llama:architecture.decoder.block.layout.norm --budget 60steps --seeds 3 --batch 8",
+    "a-time": "run --arms gpt2 llama --budget 10s --seeds 3 --batch 8",
+    "operations": "run --arms gpt2 gpt2+decoder.depth=1 --budget 800Gflops --seeds 3 --batch 8",
+    "activations": "run --arms gpt2 --grid decoder.block.feedforward.activation=relu,silu --budget 50steps --seeds 3",
+    "rates": "run --arms gpt2 llama --rates 3e-4 1e-3 3e-3 --budget 100steps --seeds 2 --batch 8",
+    "masks": "run --arms bert+objective.pair=none roberta --budget 80steps --seeds 3 --batch 8",
+    "two-stacks": "run --arms t5 t5+decoder.depth=1 --budget 60steps --seeds 2 --batch 8",
+    "probed": "run z01 --budget 60steps --seeds 2 --batch 8",
     "bake-off": "bakeoff snippets --models nano nano:roberta --epochs 1 --max-length 32 --seeds 2",
 }
 #: What is wanted: of ten bands so many hold the outcome, none is wider, and memory is as near.
