@@ -40,7 +40,7 @@ RUNS = {
 #: What is asked beside ``variorum study``: ways to name arms, budgets, objectives, trials of rates, labelled rows.
 STUDIES = {
     "walk": "run --walk gpt2..llama --budget 60steps --seeds 2 --batch 8 --length 64",
-    "one-change": "run --ablate gpt2..llama:architecture.decoder.block.layout.norm --budget 60steps --seeds 3 --batch 8",
+    "one-change": "run --ablate gpt2..llama:architecture.decoder.block.layout.norm --budget 60steps --batch 8",
     "a-time": "run --arms gpt2 llama --budget 10s --seeds 3 --batch 8",
     "operations": "run --arms gpt2 gpt2+decoder.depth=1 --budget 800Gflops --seeds 3 --batch 8",
     "activations": "run --arms gpt2 --grid decoder.block.feedforward.activation=relu,silu --budget 50steps --seeds 3",
