@@ -9,7 +9,7 @@ import pytest
 
 from variorum.errors import UsageError
 from variorum.study.statistics import Claim, corrected_alpha, detectable, judge, seeds_to_decide
-from variorum.tasks.metrics.paired import Components, crossed, jackknifed, mean_squares, quantile_t
+from variorum.tasks.metrics.paired import BOUNDED, Components, crossed, jackknifed, mean_squares, quantile_t
 
 CLAIM = Claim(name="A beats B", better="a", worse="b", metric="loss")
 
@@ -28,8 +28,8 @@ def test_the_half_width_joins_both_variances_each_with_its_own_quantile():
     assert parts.mean == pytest.approx(3.0)
     assert parts.v_seed == pytest.approx(6 / 6)
     assert parts.v_item == pytest.approx(8 / 6)
-    # t(1 df, 0.05) = 12.706, t(2 df, 0.05) = 4.303: any table of the t distribution
-    assert parts.half_width(0.05) == pytest.approx(math.sqrt(12.706**2 * 1 + 4.303**2 * 8 / 6), rel=1e-4)
+    # t(1 df, 0.05) = 12.706, a fifth more for two seeds; t(2 df, 0.05) = 4.303: any table of the t distribution
+    assert parts.half_width(0.05) == pytest.approx(math.sqrt((1.2 * 12.706) ** 2 * 1 + 4.303**2 * 8 / 6), rel=1e-4)
 
 
 def test_item_variance_is_never_negative():
@@ -54,7 +54,8 @@ def test_the_level_is_shared_out_over_claims_and_looks():
 
 def _judged(low: float, high: float, *, seeds: int = 3, looks: tuple[int, ...] = (3,), margin: float = 0.0):
     mean, half = (low + high) / 2, (high - low) / 2
-    parts = Components(mean=mean, v_seed=(half / quantile_t(seeds - 1, 0.01)) ** 2, v_item=0.0, seeds=seeds, items=30)
+    by_seed = quantile_t(seeds - 1, 0.01) * (1 + BOUNDED / seeds)
+    parts = Components(mean=mean, v_seed=(half / by_seed) ** 2, v_item=0.0, seeds=seeds, items=30)
     claim = Claim(name="A beats B", better="a", worse="b", metric="loss", margin=margin)
     return judge(claim, parts, alpha=0.01, looks=looks, by_seed=[mean] * seeds)
 
@@ -115,7 +116,8 @@ def _coverage(*, seeds: int, items: int, spread: tuple[float, float, float], alp
     ms_seed, ms_item, ms_residual = mean_squares(d)
     v_seed = ms_seed / (seeds * items)
     v_item = np.maximum(0.0, ms_item - ms_residual) / (seeds * items)
-    half = np.sqrt(quantile_t(seeds - 1, alpha) ** 2 * v_seed + quantile_t(items - 1, alpha) ** 2 * v_item)
+    by_seed = quantile_t(seeds - 1, alpha) * (1 + BOUNDED / seeds)
+    half = np.sqrt(by_seed**2 * v_seed + quantile_t(items - 1, alpha) ** 2 * v_item)
     return float((np.abs(d.mean((1, 2))) <= half).mean())
 
 

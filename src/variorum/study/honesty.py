@@ -31,10 +31,9 @@ SHARES = (0.5, 0.3, 0.2)
 """How many items are of each class."""
 MINOR = 0.3
 """Standard deviation of the two smaller effects, where the dominant one has 1."""
-DIFFICULTY = 2.0
-"""How much more items differ in difficulty than arms in skill, where an item is right or wrong. (With 1, the score of
-one arm swings by a quarter between seeds, its differences are nearly uniform, and five of them give 5.5 % false
-verdicts.)"""
+DIFFICULTY = 1.0
+"""How much items differ in difficulty, where an item is right or wrong; arms differ as much in skill between seeds,
+where that dominates, so that scores swing from bound to bound."""
 TAIL = 3
 """Degrees of freedom of heavy-tailed effects: of Student's t with a variance, the wildest."""
 LOOKS = {3: (3, 5, 8), 5: (5, 8, 12)}

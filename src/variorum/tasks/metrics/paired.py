@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+BOUNDED = 0.4
+"""Shares and rates lie between bounds, so their differences have shorter tails than the normal, and Student's quantile
+for few of them is too small: at the level of 5 % it is missed by 6. By this share, over the seeds, it is made larger."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Components:
     """The mean difference and what makes it uncertain.
@@ -44,14 +49,13 @@ class Components:
         return math.sqrt(self.v_seed + self.v_item)
 
     def half_width(self, alpha: float) -> float:
-        """√(t²(n−1, α)·V_s + t²(m−1, α)·V_i).
+        """√(t²(n−1, α)·(1 + :data:`BOUNDED`/n)²·V_s + t²(m−1, α)·V_i).
 
-        In simulation it covers at least nominally from two seeds and 20 items up; with 5 items that differ much, 94.2 %
+        In simulation it covers at least nominally from three seeds and 20 items up; with 5 items that differ much, 94.2 %
         where 95 % was asked for.
         """
-        return math.sqrt(
-            quantile_t(self.seeds - 1, alpha) ** 2 * self.v_seed + quantile_t(self.items - 1, alpha) ** 2 * self.v_item
-        )
+        by_seed = quantile_t(self.seeds - 1, alpha) * (1 + BOUNDED / self.seeds)
+        return math.hypot(by_seed * math.sqrt(self.v_seed), quantile_t(self.items - 1, alpha) * math.sqrt(self.v_item))
 
     def with_seeds(self, seeds: int) -> Components:
         """The same study as it would look with another number of seeds and equal variances."""
