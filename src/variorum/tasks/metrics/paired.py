@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 BOUNDED = 0.4
-"""Shares and rates lie between bounds, so their differences have shorter tails than the normal, and Student's quantile
-for few of them is too small: at the level of 5 % it is missed by 6. By this share, over the seeds, it is made larger."""
+"""Scores lie between bounds, so their differences have shorter tails than the normal, and Student's quantile for few
+of them is too small: 6 % lie beyond that of 5 %. By this share, over the number of seeds, it is made larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +51,8 @@ class Components:
     def half_width(self, alpha: float) -> float:
         """√(t²(n−1, α)·(1 + :data:`BOUNDED`/n)²·V_s + t²(m−1, α)·V_i).
 
-        In simulation it covers at least nominally from three seeds and 20 items up; with 5 items that differ much, 94.2 %
-        where 95 % was asked for.
+        In simulation it covers at least nominally from three seeds and 20 items up; with 5 items that differ much,
+        94.2 % where 95 % was asked for.
         """
         by_seed = quantile_t(self.seeds - 1, alpha) * (1 + BOUNDED / self.seeds)
         return math.hypot(by_seed * math.sqrt(self.v_seed), quantile_t(self.items - 1, alpha) * math.sqrt(self.v_item))
