@@ -21,11 +21,11 @@ ROOT = Path(__file__).parents[1]
 FIGURES, PAGE = ROOT / "docs/trained/bakeoffs.json", ROOT / "docs/studies.md"
 BEGIN, END = "<!-- figures of docs/bakeoffs.py -->", "<!-- end of figures -->"
 CEILING = "50ms"
-USUAL = ("--seeds", "3", "--epochs", "3", "--learning-rate", "3e-4", "--precision", "bfloat16", "--workers", "1")
+USUAL = ("--seeds", "3", "--epochs", "3", "--rates", "2e-4", "1e-3", "--precision", "bfloat16", "--workers", "1")
 Told = dict[str, Any]
 TABLES: dict[str, Told] = {
-    "spam": {"rows": 800, "words": ("--max-length", "128")},
-    "sentiment": {"rows": 1600, "words": ("--max-length", "64", "--columns", "label=domain")},
+    "spam": {"rows": 600, "words": ("--max-length", "128")},
+    "sentiment": {"rows": 1200, "words": ("--max-length", "64", "--columns", "label=domain")},
 }
 """Rows that are drawn of each table, and how they are read."""
 

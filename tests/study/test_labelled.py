@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.study import written
 from tests.tools.command import refused, variorum
 from variorum.errors import NotFound, UsageError
+from variorum.study import jobs
+from variorum.study.cells import CellResult
 from variorum.study.labelled import Asked, Wanted, declare, shipped, table
 
 SMALL = ("--seeds", "2", "--epochs", "1", "--max-length", "16")
@@ -101,3 +104,34 @@ def test_the_command_reports_scores_and_costs(tmp_path: Path):
 def test_mistakes_are_one_line(tmp_path: Path):
     out = ("--out", str(tmp_path))
     assert "no such file" in refused("study", "bakeoff", "none.csv", "--models", "nano", *out, code=3).lower()
+
+
+def test_each_arm_keeps_the_rate_that_suits_it(tmp_path: Path):
+    rows = table(Asked(data=str(written.texts(tmp_path / "texts.csv"))))
+    wanted = Wanted(models=("nano", "other: nano:roberta"), seeds=3, rates=(1e-3, 1e-5))
+    declared = declare(wanted, rows, tmp_path, keep=False)
+    assert declared.trials is not None
+    trials = declared.trials.cells
+    assert [(cell.arm, cell.work["lesson"].how["learning_rate"]) for cell in trials] == [
+        ("model1", 1e-3), ("model1", 1e-5), ("model2", 1e-3), ("model2", 1e-5),
+    ]  # fmt: skip
+    for cell in trials:  # on training rows alone
+        lesson, test = cell.work["lesson"], cell.work["test"]
+        assert {*lesson.X} | {*test} == {*rows.train} and not {*lesson.X} & {*test} and cell.seed > 10**6
+    plain = CellResult(items=(), curve=(), losses=(), facts={})
+    scores = dict(zip((cell.key for cell in trials), (0.4, 0.9, 0.8, 0.3), strict=True))
+    found = declared.trials.decide({key: replace(plain, items=(score,)) for key, score in scores.items()})
+    rates = {(cell.arm, cell.work["lesson"].how["learning_rate"]) for cell in found.cells if cell.arm != "baseline"}
+    assert rates == {("model1", 1e-5), ("model2", 1e-3)}
+    assert "nano 1e-05; other 0.001" in found.studies[0].unequal[-1]
+    with pytest.raises(UsageError, match="rates are several"):
+        Wanted(models=("nano",), rates=(1e-3,))
+
+
+def test_a_trial_has_the_figure_of_its_rows(tmp_path: Path):
+    rows = table(Asked(data=str(written.texts(tmp_path / "texts.csv"))))
+    wanted = Wanted(models=("nano",), seeds=3, rates=(2e-3, 1e-6), epochs=2, max_length=16)
+    trials = declare(wanted, rows, tmp_path, keep=False).trials
+    assert trials is not None
+    good, idle = (jobs.rated_cell(report=lambda done: None, **cell.work).items for cell in trials.cells)
+    assert len(good) == 1 and good[0] > 0.9 > idle[0]

@@ -24,6 +24,8 @@ class Contest:
         seeds: Of every arm in which chance has a part; a verdict needs 3.
         epochs: Times that every row is read.
         learning_rate: At its peak.
+        rates: Peak learning rates that every arm which learns tries on a part of the training rows, to keep the one
+            that suits it.
         max_length: Tokens of a text that are read.
         precision: Of products while it learns; bfloat16 is several times faster where the processor has it.
     """
@@ -35,6 +37,7 @@ class Contest:
     seeds: int = 5
     epochs: int = 3
     learning_rate: float = 5e-5
+    rates: Annotated[tuple[float, ...], Option(many=True)] = ()
     max_length: int = 128
     precision: Literal["float32", "bfloat16"] = "float32"
 
@@ -50,5 +53,5 @@ def asked(data: str, models: tuple[str, ...], contest: Contest) -> BakeOff:
     return BakeOff(
         models=models, data=data, task=contest.task, columns=roles(contest.columns), document=contest.document or "",
         seeds=contest.seeds, epochs=contest.epochs, learning_rate=contest.learning_rate, max_length=contest.max_length,
-        precision=contest.precision,
+        precision=contest.precision, rates=contest.rates,
     )  # fmt: skip

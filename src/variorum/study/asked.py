@@ -162,7 +162,7 @@ class BakeOff:
         models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
         data: a table, or ``snippets``. columns: of the table, by what they hold. document: the column that says which
             rows belong together.
-        epochs, learning_rate, max_length, precision: of every arm that learns.
+        epochs, learning_rate, max_length, precision: of every arm that learns. rates: that each of them tries.
         latency, memory: the most that an arm which is recommended may take.
     """
 
@@ -177,6 +177,7 @@ class BakeOff:
     learning_rate: float = 5e-5
     max_length: int = 128
     precision: Literal["float32", "bfloat16"] = "float32"
+    rates: tuple[float, ...] = ()
     latency: str = ""
     memory: str = ""
 
@@ -190,6 +191,7 @@ class BakeOff:
         wanted = labelled.Wanted(
             models=self.models, seeds=self.seeds, looks=self.looks, epochs=self.epochs,
             learning_rate=self.learning_rate, max_length=self.max_length, precision=self.precision,
+            rates=self.rates,
         )  # fmt: skip
         return labelled.declare(wanted, self.rows(say), out, limits=limits, keep=keep)
 

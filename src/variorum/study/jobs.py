@@ -7,6 +7,7 @@ Everything here runs in a child process with pinned threads. The data are tensor
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import platform
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from variorum.model import Model as Built
     from variorum.objectives.base import Batch
     from variorum.spec.model import Model
+    from variorum.study.analysis import Truth
     from variorum.training.loop import StepRecord
     from variorum.training.rundir import Plan
     from variorum.training.session import Session
@@ -190,6 +192,14 @@ def arm_cell(
     if timed and steps is None:
         facts["costs"] = measure(learned, way, test[:timed], test)
     return CellResult(items=tuple(answers), curve=(), losses=learned.losses, facts=facts)
+
+
+def rated_cell(
+    *, report: Report, way: str, lesson: Lesson, state: str, test: Sequence[Any], truth: Truth, steps: int | None = None
+) -> CellResult:
+    """As :func:`arm_cell`; its only item is the figure of all test rows, by which a learning rate is picked."""
+    found = arm_cell(report=report, way=way, lesson=lesson, state=state, test=test, steps=steps)
+    return found if steps is not None else dataclasses.replace(found, items=(truth.whole(found.items),))
 
 
 def _clocked(answer: Callable[[Sequence[Any]], list[Any]], rows: Sequence[Any]) -> tuple[list[Any], float]:

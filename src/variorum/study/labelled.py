@@ -10,20 +10,20 @@ import hashlib
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from variorum.errors import NotFound, UsageError
 from variorum.study import ways
 from variorum.study.analysis import Truth
-from variorum.study.cells import Cell, fingerprint
+from variorum.study.cells import Cell, CellResult, fingerprint
 from variorum.study.corpora import DOMAINS, plain, snippets, spread, without_leaks
-from variorum.study.design import Arm, Study, readings
+from variorum.study.design import Arm, Metric, Study, readings
 from variorum.study.domain import groups
 from variorum.study.judging import MACRO_F1, Classes, Judge, judged
-from variorum.study.session import ANY, Declared, Limits, Page, declared_looks
+from variorum.study.session import ANY, THREADS, Declared, Limits, Page, Trials, declared_looks
+from variorum.study.settling import OWN_SEED
 from variorum.study.statistics import Claim, looks_of
 from variorum.study.ways import WAYS, Lesson
 
@@ -33,7 +33,7 @@ TEST_SHARE = 5
 FEWEST = 20
 """Rows held out: an interval over fewer groups is too narrow."""
 METRIC = MACRO_F1
-JOB = "variorum.study.jobs:arm_cell"
+JOB, TRIED = "variorum.study.jobs:arm_cell", "variorum.study.jobs:rated_cell"
 TIMED = 40
 """Rows that are answered one by one, for the time that takes: of every arm's first seed."""
 
@@ -76,6 +76,8 @@ class Wanted:
     Attributes:
         models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
         epochs, learning_rate, max_length, precision: of every arm that learns.
+        rates: learning rates that every arm which learns tries on a part of the training rows, to keep the one that
+            suits it; ``learning_rate`` for all if there are none.
     """
 
     models: tuple[str, ...]
@@ -85,6 +87,11 @@ class Wanted:
     learning_rate: float = 5e-5
     max_length: int | None = 128
     precision: Literal["float32", "bfloat16"] = "float32"
+    rates: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len({*self.rates}) < len(self.rates) or any(rate <= 0 for rate in self.rates) or len(self.rates) == 1:
+            raise UsageError("rates are several, each above 0 and named once", where="--rates")
 
     @property
     def how(self) -> dict[str, Any]:
@@ -167,32 +174,110 @@ def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep
     Raises:
         UsageError: no model, one named twice, a way that cannot do the task, or too few seeds. NotFound: no such model.
     """
-    looks = looks_of(wanted.seeds, wanted.looks)
-    arms, metric = _arms(wanted, rows), rows.judge.metric
-    claims = tuple(
-        Claim(name=f"{a.title} beats {b.title}", better=a.name, worse=b.name, metric=metric.name)
-        for a, b in itertools.combinations((*arms[1:], arms[0]), 2)
-    )
-    cells = _cells(wanted, rows, arms)
-    looks = declared_looks(out, cells, looks, keep=keep)
-    study = Study(
-        name=NAME, title=f"Which model for {rows.where}?", arms=arms, claims=claims, metric=metric, looks=looks,
-        question="Which of these answers best, and what does an answer cost?", seeds=tuple(range(wanted.seeds)),
-        budget=f"{len(rows.train):,} labelled rows, {wanted.epochs} epochs",
-        items=f"{len(rows.test):,} rows held out, in {max(rows.groups) + 1} groups of documents",
-        equal=("rows and their order, epochs, learning rate, length, rows held out",),
-        unequal=(
+    design = _Design(wanted=wanted, rows=rows, arms=_arms(wanted, rows), out=out, limits=limits, keep=keep)
+    declared = design.declared({})
+    if not wanted.rates:
+        return declared
+    tried = {(arm.name, rate): design.trial(arm, rate) for arm in design.arms if arm.seeded for rate in wanted.rates}
+
+    def decide(results: Mapping[str, CellResult]) -> Declared:
+        scores = {which: results[cell.key].items[0] for which, cell in tried.items() if cell.key in results}
+        return design.declared(scores)
+
+    return replace(declared, trials=Trials(cells=tuple(tried.values()), decide=decide))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Design:
+    """A bake-off but for the learning rates."""
+
+    wanted: Wanted
+    rows: Rows
+    arms: tuple[Arm, ...]
+    out: Path
+    limits: Limits
+    keep: bool
+
+    def declared(self, scores: Mapping[tuple[str, float], float]) -> Declared:
+        """The study with each arm at the best of the rates that it tried, by arm and rate."""
+        wanted, rows, arms, metric = self.wanted, self.rows, self.arms, self.rows.judge.metric
+        best = {name: max((rate for arm, rate in scores if arm == name), key=lambda rate: scores[name, rate])
+                for name in {arm for arm, _ in scores}}  # fmt: skip
+        looks, cells = looks_of(wanted.seeds, wanted.looks), self._cells(best)
+        told = "; ".join(f"{arm.title} {best[arm.name]:g}" for arm in arms if arm.name in best)
+        unequal = [
             "parameters and seconds (in the table), and what each model was pretrained on",
             "the time of an answer is taken while another cell may run beside it (--workers 1 prevents that)",
             f"{rows.dropped} training rows that a held-out row repeats were dropped",
-        ),
-    )  # fmt: skip
-    lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds."
-    page = Page(title=study.title, lead=lead, colophon=f"Rows: {rows.where}.")
-    return Declared(
-        out=out, studies=(study,), cells=cells, page=page, steps=wanted.epochs, truths={NAME: rows.truth},
-        texts={NAME: [said(row) for row in rows.test]}, limits=limits,
-    )  # fmt: skip
+            *([f"learning rates, each the best of {', '.join(f'{rate:g}' for rate in wanted.rates)} on a fifth of the "
+               f"training rows: {told}"] if told else []),
+        ]  # fmt: skip
+        study = Study(
+            name=NAME, title=f"Which model for {rows.where}?", arms=arms, claims=_claims(arms, metric), metric=metric,
+            question="Which of these answers best, and what does an answer cost?", seeds=tuple(range(wanted.seeds)),
+            looks=declared_looks(self.out, cells, looks, keep=self.keep),
+            budget=f"{len(rows.train):,} labelled rows, {wanted.epochs} epochs",
+            items=f"{len(rows.test):,} rows held out, in {max(rows.groups) + 1} groups of documents",
+            equal=(f"rows and their order, epochs, {'rates tried' if wanted.rates else 'learning rate'}, length, rows "
+                   "held out",),
+            unequal=tuple(unequal),
+        )  # fmt: skip
+        lead = f"Every figure is at this budget: {study.budget}, {wanted.seeds} seeds."
+        page = Page(title=study.title, lead=lead, colophon=f"Rows: {rows.where}.")
+        return Declared(
+            out=self.out, studies=(study,), cells=cells, page=page, steps=wanted.epochs, limits=self.limits,
+            truths={NAME: rows.truth}, texts={NAME: [said(row) for row in rows.test]},
+        )  # fmt: skip
+
+    def trial(self, arm: Arm, rate: float) -> Cell:
+        """An arm at one rate, taught by four fifths of the training rows and judged by the others."""
+        rows = self.rows
+        kept = [i for i in range(len(rows.train)) if i % TEST_SHARE]
+        left = range(0, len(rows.train), TEST_SHARE)
+        work = self._work(arm, OWN_SEED, rate, kept) | {
+            "test": tuple(rows.train[i] for i in left),
+            "truth": Truth(labels=tuple(rows.train_labels[i] for i in left), groups=(0,) * len(left), judge=rows.judge),
+        }  # fmt: skip
+        return Cell(study=NAME, arm=arm.name, seed=OWN_SEED, data=self._data, threads=THREADS, call=TRIED, work=work,
+                    steps=self._steps(arm, len(kept)), apart=f"at rate {rate:g}")  # fmt: skip
+
+    def _cells(self, best: Mapping[str, float]) -> tuple[Cell, ...]:
+        every, test = range(len(self.rows.train)), self.rows.test
+        return tuple(
+            Cell(study=NAME, arm=arm.name, seed=seed, data=self._data, threads=THREADS, call=JOB,
+                 steps=self._steps(arm, len(every)),
+                 work=self._work(arm, seed, best.get(arm.name, self.wanted.learning_rate), every)
+                 | {"test": test, "timed": 0 if seed else min(TIMED, len(test))})
+            for seed in range(self.wanted.seeds) for arm in self.arms if arm.seeded or not seed
+        )  # fmt: skip
+
+    @property
+    def _data(self) -> str:
+        return fingerprint([self.rows.train, self.rows.train_labels, self.rows.test])
+
+    def _way(self, arm: Arm) -> tuple[str, str]:
+        """An arm's way and model."""
+        place = self.arms.index(arm)
+        return ways.read(self.wanted.models[place - 1].rpartition(": ")[2]) if place else (BASELINE, "")
+
+    def _steps(self, arm: Arm, rows: int) -> int:
+        return WAYS[self._way(arm)[0]].steps(rows, self.wanted.how)
+
+    def _work(self, arm: Arm, seed: int, rate: float, picked: Sequence[int]) -> dict[str, Any]:
+        """What a cell is told to learn."""
+        (way, model), rows = self._way(arm), self.rows
+        lesson = Lesson(
+            kind=rows.kind, model=model, X=tuple(rows.train[i] for i in picked), classes=rows.classes, seed=seed,
+            y=tuple(rows.train_labels[i] for i in picked), how={**self.wanted.how, "learning_rate": rate},
+        )  # fmt: skip
+        return {"way": way, "lesson": lesson, "state": _content(model)}
+
+
+def _claims(arms: Sequence[Arm], metric: Metric) -> tuple[Claim, ...]:
+    return tuple(
+        Claim(name=f"{a.title} beats {b.title}", better=a.name, worse=b.name, metric=metric.name)
+        for a, b in itertools.combinations((*arms[1:], arms[0]), 2)
+    )
 
 
 def said(row: Any) -> str:
@@ -226,25 +311,6 @@ def _titled(meant: str, model: str) -> str:
     """What an arm without a title is called: of a path its last part that says something."""
     parts = [part for part in Path(model).parts if part != "model"]
     return meant.removesuffix(model) + (parts[-1] if parts and Path(model).exists() else model)
-
-
-def _cells(wanted: Wanted, rows: Rows, arms: Sequence[Arm]) -> tuple[Cell, ...]:
-    data = fingerprint([rows.train, rows.train_labels, rows.test])
-    cell = partial(Cell, study=NAME, data=data, threads=1, call=JOB)
-    asked = [("baseline", ""), *(ways.read(one.rpartition(": ")[2]) for one in wanted.models)]
-
-    def work(word: str, model: str, seed: int) -> dict[str, Any]:
-        lesson = Lesson(kind=rows.kind, model=model, X=rows.train, y=rows.train_labels, classes=rows.classes,
-                        seed=seed, how=wanted.how)  # fmt: skip
-        return {"way": word, "lesson": lesson, "state": _content(model), "test": rows.test,
-                "timed": 0 if seed else min(TIMED, len(rows.test))}  # fmt: skip
-
-    return tuple(
-        cell(arm=arm.name, seed=seed, work=work(word, model, seed), steps=WAYS[word].steps(len(rows.train), wanted.how))
-        for seed in range(wanted.seeds)
-        for arm, (word, model) in zip(arms, asked, strict=True)
-        if arm.seeded or not seed
-    )
 
 
 def _content(model: str) -> str:
