@@ -26,8 +26,10 @@ SEEDS, EPOCHS, RATE = 3, 2, 1e-4
 Told = dict[str, Any]
 TASKS: dict[str, Told] = {
     "spam": {"table": "spam", "kind": "classify", "max_length": 128},
-    "domain": {"table": "sentiment", "kind": "classify", "names": {"label": "domain"}, "max_length": 64},
-    "rating": {"table": "sentiment", "kind": "number", "names": {"score": "rating"}, "max_length": 64},
+    "domain": {"table": "sentiment", "kind": "classify", "names": {"label": "domain"}, "max_length": 64,
+               "epochs": 1},
+    "rating": {"table": "sentiment", "kind": "number", "names": {"score": "rating"}, "max_length": 64,
+               "epochs": 1},
     "privacy": {"table": "privacy", "kind": "pairs", "names": {"text1": "question", "text2": "context"},
                 "max_length": 128, "epochs": 1},
     "conll": {"table": "conll", "kind": "tag", "max_length": 128, "epochs": 20, "learning_rate": 3e-4},
