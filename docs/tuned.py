@@ -93,16 +93,17 @@ def main(words: list[str]) -> None:
     """Do what is named, or all."""
     rows = int(words.pop(words.index("--rows") + 1)) if "--rows" in words else None
     names = [word for word in words if word != "--rows"] or list(TASKS)
-    known: dict[str, Told] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     for name in names:
-        known[name] = learned(name, rows)
+        found = learned(name, rows)
+        known: dict[str, Told] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+        known = {one: told for one in TASKS if (told := found if one == name else known.get(one))}
         if rows is None:
             FIGURES.write_text(json.dumps(known, indent=1) + "\n")
             text = PAGE.read_text("utf-8")
             before, after = text.partition(BEGIN)[0], text.partition(END)[2]
             PAGE.write_text(f"{before}{BEGIN}\n\n{page(known)}\n\n{END}{after}", "utf-8")
         else:
-            print(page({name: known[name]}))
+            print(page({name: found}))
 
 
 if __name__ == "__main__":
