@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
 from tests.tiny_specs import shaken, tiny
-from variorum.builder import build
+from variorum.checkpoint.adapters import save_adapter, whole
 from variorum.errors import NotFound, UsageError
-from variorum.model import Model
+from variorum.face import Model, build, load
+from variorum.inference.prepared import prepare
 from variorum.objectives.labels import Labels
 from variorum.tasks.adapt import Adapt, Freeze, Full, HeadOnly, LayerDecay, Lora, depth, read, rungs
 from variorum.training.loop import Trainer
@@ -178,6 +182,34 @@ def test_lora_learns_and_merges_into_a_model_that_answers_the_same() -> None:
     torch.testing.assert_close(model(ids).logits, said, atol=1e-4, rtol=1e-4)
     how.prepare(model)  # and it learns on from there
     torch.testing.assert_close(model.eval()(ids).logits, said, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("how", [Lora(), Full(), HeadOnly()])
+def test_nothing_learns_beside_weights_held_as_int8(how: Adapt) -> None:
+    model = prepare(classifier().float(), weights="int8")
+    before = [(name, id(module)) for name, module in model.named_modules()]
+    with pytest.raises(UsageError, match=r"holds its weights as int8.*load it without weights='int8'"):
+        how.prepare(model)
+    assert before == [(name, id(module)) for name, module in model.named_modules()]
+
+
+def test_adapters_learn_beside_what_int8_files_stand_for_and_come_back_to_it(tmp_path: Path) -> None:
+    first = shaken(classifier()).float()
+    first.save(tmp_path / "int8", weights="int8")
+    assert json.loads((tmp_path / "int8" / "config.json").read_text())["quantization_config"]
+    model, how, ids = load(tmp_path / "int8", tokenizer=False), Lora(rank=2, targets=("all",)), torch.full((2, 5), 9)
+    before = {name: tensor.detach().clone() for name, tensor in model.named_tensors()}
+    trained(model, how)
+    assert {name for name in moved(before, model) if ".lora." not in name} == set(whole(model))
+    save_adapter(model, tmp_path / "adapter")
+    said = model.eval()(ids).logits
+    assert (said - load(tmp_path / "int8", tokenizer=False)(ids).logits).abs().max() > 1e-3
+    # Merged they are floats, which a directory holds as such: the codes of the base have no place for what was learned.
+    merged = load(tmp_path / "int8", adapter=tmp_path / "adapter", tokenizer=False)
+    torch.testing.assert_close(merged(ids).logits, said, atol=1e-5, rtol=1e-5)
+    merged.save(tmp_path / "merged")
+    assert "quantization_config" not in json.loads((tmp_path / "merged" / "config.json").read_text())
+    assert torch.equal(load(tmp_path / "merged", tokenizer=False)(ids).logits, merged(ids).logits)
 
 
 @pytest.mark.parametrize(

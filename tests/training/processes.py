@@ -18,6 +18,7 @@ from tests.tiny_specs import shaken
 from variorum.builder import build
 from variorum.objectives import objective_for
 from variorum.spec.model import Model as Spec
+from variorum.tasks.adapt import read
 from variorum.training.distributed import Processes, joined
 from variorum.training.loop import Trainer
 from variorum.training.optimiser import Optimisation
@@ -32,6 +33,8 @@ STEPS, PIECES = 12, 4
 KINDS = {
     "albert": "masked_lm", "gpt2": "causal_lm", "electra": "replaced_token", "distilbert": "distillation",
 }  # fmt: skip
+#: What learns is adapters, or the upper layers; the rest is sharded with it, and stays.
+ADAPTED = {"gpt2+lora:2": "causal_lm", "bert+freeze:1": "masked_lm"}
 DROPOUTS = ("dropout", "input.dropout", "block.dropout", "block.attention.dropout", "block.feedforward.dropout")
 Seen = list[tuple[float, float]]
 
@@ -50,16 +53,19 @@ def still(spec: Spec) -> Spec:
 
 def trainer(name: str, world: World, kind: str = "adamw") -> Trainer:
     """In float64, before its first step."""
-    spec = still(asked(name, KINDS[name]))
+    asks, (base, _, way) = {**KINDS, **ADAPTED}[name], name.partition("+")
+    spec = still(asked(base, asks))
     pad = getattr(spec.architecture.source, "pad_id", 0) or 0
     symbols = dataclasses.replace(SYMBOLS, pad=pad, special=SYMBOLS.special | {pad})
-    teacher = shaken(build(spec, head=own_words(spec)), 5) if KINDS[name] == "distillation" else None
+    teacher = shaken(build(spec, head=own_words(spec)), 5) if asks == "distillation" else None
     objective = objective_for(spec, symbols, teacher=teacher)
     model = shaken(build(spec, head=objective.requires))
+    if way:
+        read(way).prepare(model)
 
     def pieces(step: int) -> list[Batch]:
         """Micro-batches of unequal length, so that a mean of means would be wrong."""
-        return [batch(KINDS[name], rows=2, longest=8 + 3 * i, seed=10 * step + i, pad=pad) for i in range(PIECES)]
+        return [batch(asks, rows=2, longest=8 + 3 * i, seed=10 * step + i, pad=pad) for i in range(PIECES)]
 
     settings = Optimisation(steps=STEPS, rate=1e-2, warmup=2, clip=0.5, kind=kind)  # type: ignore[arg-type]
     return Trainer(model, objective, pieces, settings, seed=0, world=world)

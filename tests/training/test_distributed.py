@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.tiny_specs import made
-from tests.training.processes import KINDS, PIECES, Seen, run, trainer
+from tests.training.processes import ADAPTED, KINDS, PIECES, Seen, run, trainer
 from variorum.errors import DamagedFile, UsageError
 from variorum.training.distributed import own_layers
 from variorum.training.optimiser import Optimisation, optimisers
@@ -46,7 +46,7 @@ def flat(pairs: Seen) -> list[float]:
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes made of every model, both ways."""
     folder = tmp_path_factory.mktemp("two")
-    start(2, str(folder), str(FIRST), ",".join(KINDS), ",".join(STRATEGIES))
+    start(2, str(folder), str(FIRST), ",".join([*KINDS, *ADAPTED]), ",".join(STRATEGIES))
     return folder
 
 
@@ -73,6 +73,28 @@ def test_a_snapshot_holds_each_shared_tensor_once_by_its_canonical_name(two, nam
         assert {key for key in found.state.tensors if key.split("/")[0] not in ("optimiser", "random")} == wanted
         assert all(found.state.tensors[key].shape == one.tensors[key].shape for key in wanted)
     assert len(list((two / f"{name}-fsdp-2" / f"{PREFIX}{FIRST:08}").glob("*.safetensors"))) == 2
+
+
+@pytest.mark.mechanism("H6")
+@pytest.mark.parametrize("name", ADAPTED)
+def test_adapters_and_upper_layers_learn_in_two_processes_as_in_one_and_the_rest_stays(two, tmp_path, name):
+    first = {key: tensor.clone() for key, tensor in trainer(name, ALONE).state().tensors.items()}
+    one = trainer(name, ALONE)
+    losses = [value for record in (one.advance() for _ in range(FIRST)) for value in (record.loss, record.norm)]
+    wanted = {key: tensor for key, tensor in one.state().tensors.items() if not key.startswith("random/")}
+    for strategy in STRATEGIES:
+        assert seen(two, name, strategy, 2) == pytest.approx(losses, rel=SAME)
+        found = Snapshots(two / f"{name}-{strategy}-2").newest(one.state())
+        assert found is not None
+        for key, tensor in wanted.items():
+            held = found.state.tensors[key]
+            if key.startswith("optimiser/") or key in one.named:
+                torch.testing.assert_close(held, tensor, rtol=SAME, atol=SAME)
+            else:
+                assert torch.equal(held, first[key])
+    learned = {key for key in first if key.startswith("model/") and not torch.equal(first[key], wanted[key])}
+    assert learned == set(one.named)
+    assert {key.split("/", 1)[1].rpartition("/")[0] for key in wanted if key.startswith("optimiser/")} == set(one.named)
 
 
 def test_two_then_one_then_four_processes_go_on_as_if_one_had_done_it_all(two, alone, tmp_path):

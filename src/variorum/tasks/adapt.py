@@ -37,6 +37,7 @@ class Adapt(ABC):
         Raises:
             UsageError: the model has not what this way needs, or nothing of it would learn.
         """
+        _require_plain(model)
         learning = self.groups(model)
         if not learning:
             raise UsageError(f"nothing of {model.spec.name} would learn by {self}", remedy="adapt more of it")
@@ -128,6 +129,7 @@ class Lora(Adapt):
         """Put fresh adapters beside the targets; a model that has adapters learns on with those."""
         from variorum.parts.lora import LowRank, adapters, attach, chosen, unmerge
 
+        _require_plain(model)
         unmerge(model)
         if not adapters(model):
             how: dict[str, Any] = {"rank": self.rank, "scale": self.alpha / self.rank, "dropout": self.dropout}
@@ -195,6 +197,15 @@ def _value(text: str, kind: str, where: str) -> object:
         return {"int": int, "float": float}[kind](text)
     except (KeyError, ValueError):
         raise UsageError(f"{text!r} is no {kind}", where=where) from None
+
+
+def _require_plain(model: Model) -> None:
+    """See that the weights are numbers that gradients reach and adapters can be added to."""
+    if model.holds_codes:
+        raise UsageError(
+            f"{model.spec.name} holds its weights as int8, beside which nothing learns",
+            remedy="load it without weights='int8': what int8 files hold is then read as the numbers it stands for",
+        )
 
 
 def depth(model: Model) -> int:
