@@ -15,7 +15,7 @@ Capture = pytest.CaptureFixture[str]
 def test_every_kind_of_study_has_a_line_and_is_honest(capsys: Capture) -> None:
     assert main(("study", "honesty", "--studies", "20", "--format", "json")) == 0
     out, err = capsys.readouterr()
-    rows = json.loads(out)
+    rows = json.loads(out)["simulated"]
     assert len(rows) == 96 and all(row["honest"] for row in rows)
     assert err.splitlines()[-1] == "96 of 96 kinds of study"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from variorum.cli.bakeoff import USUAL, Contest, asked
 from variorum.cli.means import MEANS, Means
-from variorum.cli.output import chosen, emit, say
+from variorum.cli.output import chosen, emit, say, table
 from variorum.cli.reading import Option, Verbs
 from variorum.errors import CheckFailed
 
@@ -256,32 +256,52 @@ EVERY = 16
 """Kinds of simulated study between two notes of progress."""
 
 
-def honesty(*, studies: int = 2000, seed: int = 0) -> int:
+def honesty(
+    *, studies: int = 2000, seed: int = 0, trained: int = 0, out: Path = Path("study-honesty"),
+    workers: int | None = None,
+) -> int:  # fmt: skip
     """Are verdicts honest? Simulate studies in which nothing is to be found, and count the verdicts.
 
     Seeds, items and what is left vary, each the most in turn; scores are normal, heavy-tailed, right or wrong, or
-    macro-F1; there are one or four claims, and one or three looks. Exit 6 where more than 5 % of the studies of a kind
-    give a verdict, or fewer than 95 % of their intervals hold the truth (macro-F1: 90 %), beyond chance.
+    macro-F1; there are one or four claims, and one or three looks. With --trained, models are trained too: A/A studies,
+    whose two arms are the same, and half as many in which one arm learns from spoilt data. Exit 6 where more than 5 %
+    of the studies of a kind give a verdict, or fewer than 95 % of their intervals hold the truth (macro-F1: 90 %),
+    beyond chance; where more than 5 of 40 A/A studies give one, or fewer than 18 of 20 planted effects are found.
 
     Args:
-        studies: of each kind; 2,000 take a minute or two.
+        studies: of each simulated kind; 2,000 take a few minutes.
         seed: of the simulation.
+        trained: A/A studies of trained models; 40 take most of an hour of one core.
+        out: folder for what was trained; the same command goes on there.
+        workers: cells side by side, one thread each; one per core unless given.
     """
+    from variorum.study.session import Limits
+
+    rows = _simulated(studies, seed)
+    found = {"simulated": rows}
+    if trained:
+        from variorum.study import planted
+
+        found["trained"] = [row._asdict() for row in planted.run(
+            out, studies=trained, limits=Limits(workers=workers), notes=sys.stderr
+        )]  # fmt: skip
+    emit(found, human="\n\n".join("\n".join(table(kinds, list(kinds[0]))) for kinds in found.values()))
+    if dishonest := sum(not row["honest"] for kinds in found.values() for row in kinds):
+        raise CheckFailed(f"{dishonest} kinds of study", where="honesty", remedy="see the last column")
+    return 0
+
+
+def _simulated(studies: int, seed: int) -> list[dict[str, Any]]:
     from variorum.study.honesty import settings, simulate
 
-    kinds = list(settings())
-    rows, dishonest = [], 0
+    kinds, rows = list(settings()), []
     for number, setting in enumerate(kinds, 1):
         found = simulate(setting, studies=studies, seed=seed)
-        dishonest += not found.honest
         figures = {name: round(getattr(found, name), 4) for name in ("false", "most", "covered", "least")}
         rows.append(setting._asdict() | figures | {"honest": found.honest})
         if number % EVERY == 0:
             say(f"{number} of {len(kinds)} kinds of study")
-    emit(rows, columns=list(rows[0]))
-    if dishonest:
-        raise CheckFailed(f"{dishonest} of {len(kinds)} kinds of study", where="honesty", remedy="see the last column")
-    return 0
+    return rows
 
 
 VERBS: dict[str, Callable[..., object]] = {
