@@ -253,6 +253,16 @@ def test_tags_that_were_not_learned_count_as_wrong_and_wrong_ones_are_told(
     assert says is None or f"line 5: {says}" in err
 
 
+def test_answers_that_do_not_stand_in_their_contexts_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("Who?", "Darcy is.", "Darcy"), ("Who?", "Bob is.", "null"), ("Who?", "Ada is.", "NA")]
+    data = written(tmp_path / "rows.csv", ("question", "context", "answer"), rows)
+    words = ["train", "answer", str(data), "--out", str(tmp_path / "model"), "--epochs", "1", "--test-share", "0"]
+    assert main([*words, "--validation", "0"]) == 0
+    assert "2 answers do not stand in their contexts and are not learned from" in capsys.readouterr().err.splitlines()
+
+
 @pytest.mark.parametrize(
     ("cell", "says"), [("NA", "'NA' is no number"), ("null", "'null' is no number"), ("inf", "'inf' is no number")]
 )
@@ -264,6 +274,20 @@ def test_what_is_no_number_is_told(
     assert main(["evaluate", str(trained("number")[0]), str(data), "--format", "json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["rows"] == 2 and f"line 3: {says}" in err
+
+
+def test_questions_without_an_answer_have_a_threshold_and_long_contexts_windows(
+    trained: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, data = trained("answer")
+    task = tasks.load(model)
+    figures = answered(capsys, "evaluate", str(model), str(data))
+    assert task.threshold_ < 1 and figures["rules"] == "SQuAD 2.0"
+    assert (figures["answerable"]["questions"], figures["unanswerable"]["questions"]) == (24, 12)
+    rows = answered(capsys, "predict", str(model), str(data))
+    assert all((row["none"] > task.threshold_) == (row["start"] is None) for row in rows)
+    found = answered(capsys, "report", str(model), str(data), "--out", str(tmp_path))
+    assert found["in windows"] > 0
 
 
 def test_one_question_is_answered_from_a_text_a_file_or_not_at_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from variorum.cli.figures import human
 from variorum.cli.output import emit, say
 from variorum.cli.rows import Columns, Device, Labelled, Trained
 
@@ -11,4 +12,5 @@ def command(directory: Trained, data: Labelled, *, columns: Columns = (), device
     from variorum.cli.predict import roles
     from variorum.tasks.job import evaluate
 
-    emit(evaluate(directory, data, roles(columns), device=device, say=say))
+    found = evaluate(directory, data, roles(columns), device=device, say=say)
+    emit(found, human=human([found]))

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from variorum.cli.figures import human
 from variorum.cli.output import emit, say
 from variorum.cli.reading import Option, Verbs
 from variorum.cli.rows import Data, Device, First, Labels, Numbers, Out, Second, Start, Texts, Writer
@@ -27,6 +28,7 @@ class Learning:
         patience: End after so many epochs without a better score on the rows held out.
         max_length: Tokens of a text that are read.
         adapt: What learns: full, head, freeze:LAYERS, decay:FACTOR or lora:RANK.
+        precision: Of products while it learns; bfloat16 is faster where the processor has it.
         checkpoints: A folder for a snapshot after each epoch; the same command, killed, goes on from there.
         validation: Share of the rows that is held out to choose the best epoch.
         seed: Of first values, the split, the order of rows and dropout.
@@ -41,6 +43,7 @@ class Learning:
     patience: int | None = None
     max_length: int | None = None
     adapt: str | None = None
+    precision: Literal["float32", "bfloat16"] | None = None
     checkpoints: str | None = None
     validation: float | None = None
     seed: int = 0
@@ -309,7 +312,8 @@ def trained(
     parameters = {"model": model, "random_state": seed, "verbose": 1, **said, **(own or {})}
     asked = Asked(kind=kind, data=data, parameters=parameters, names=names, kept=testing.kept(), add=further.add,
                   weight=further.weight_column, seeds=seeds)  # fmt: skip
-    emit(train(asked, out, say=say))
+    found = train(asked, out, say=say)
+    emit(found, human=human(found))
     say(f"written to {out}")
 
 

@@ -136,7 +136,8 @@ class Choices:
         truth, given: which are right, and which were said, [M, classes].
         words: truth and answer as people read them, [M] both.
         confidence, of_truth: how probable what was said and what is right were held to be, [M], where that is known.
-        rows, units: the row that each choice is in [M], and what is chosen for, where that is not a row.
+        rows, units, texts: the row that each choice is in [M], what is chosen for, and what stands around it [M], where
+            that is not the row itself.
     """
 
     names: tuple[str, ...]
@@ -147,6 +148,7 @@ class Choices:
     of_truth: Floats | None = None
     rows: Sequence[int] | None = None
     units: str = "rows"
+    texts: Sequence[str] | None = None
 
     @classmethod
     def of(
@@ -167,9 +169,10 @@ def of_classes(read: Read, figures: Mapping[str, Figure], said: Choices) -> Exam
     """Rows, or their words, that classes are chosen for."""
     right = (said.truth == said.given).all(-1)
     rows = np.arange(len(right)) if said.rows is None else np.asarray(said.rows, dtype=int)
+    texts = said.texts or [read.texts[row] for row in rows.tolist()]
     held = said.of_truth if said.of_truth is not None else np.zeros(len(right))
     mistakes = [
-        Mistake(row=int(rows[at]), text=read.texts[rows[at]], truth=str(said.words[0][at]),
+        Mistake(row=int(rows[at]), text=texts[at], truth=str(said.words[0][at]),
                 answer=str(said.words[1][at]), by=float(1 - held[at]),
                 note="" if said.of_truth is None else f"the truth was given {held[at]:.1%}",
                 confidence=None if said.confidence is None else float(said.confidence[at]))

@@ -7,6 +7,7 @@ choose anything, beside a baseline on the same rows.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,7 +264,12 @@ def _fitted(asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
     if asked.seeds > 1:
         say(f"seed {first + seed}")
     weights = {} if rows.weight is None else {"sample_weight": rows.weight}
-    return task(asked.kind)(**{**asked.parameters, "random_state": first + seed}).fit(rows.X, rows.y, **weights)
+    estimator = task(asked.kind)(**{**asked.parameters, "random_state": first + seed})
+    with warnings.catch_warnings(record=True) as heard:
+        estimator.fit(rows.X, rows.y, **weights)
+    for line in dict.fromkeys(str(one.message) for one in heard if one.category is UserWarning):
+        say(line)
+    return estimator
 
 
 def _interval(estimator: Estimator, rows: Rows) -> Interval | None:

@@ -54,6 +54,8 @@ def load(directory: str | Path, *, device: str = "cpu") -> Estimator:
         DamagedFile: it is damaged.
     """
     path = Path(directory) / STATE
+    if not path.parent.is_dir():
+        raise NotFound("no such directory", where=str(directory), remedy="give one that variorum train wrote")
     if not path.is_file():
         raise NotFound(
             f"holds no {STATE}, so no task was trained here", where=str(directory),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 HEAD = "token_classification"
 AUTO, NONE = "auto", "none"
+NEAR = 12
+"""Words on each side of one that are shown with it."""
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -142,12 +145,13 @@ class Tagger(Estimator):
         sentences, truth = matched(X, y)
         probabilities = self._probabilities(self.model_, sentences)
         given = self._tags(probabilities)
-        right, said = ([tag for tags in rows for tag in tags] for rows in (truth, given))
-        words = [word for one in sentences for word in one.strings()]
+        right, said = (list(chain.from_iterable(rows)) for rows in (truth, given))
+        spelled = [one.strings() for one in sentences]
+        near = [_near(words, at) for words in spelled for at in range(len(words))]
         choices = dataclasses.replace(
-            Choices.of(OneOf(self.classes_), right, said, np.concatenate(probabilities)), units="words",
+            Choices.of(OneOf(self.classes_), right, said, np.concatenate(probabilities)), units="words", texts=near,
             rows=[row for row, tags in enumerate(truth) for _ in tags],
-            words=([f"“{word}” {tag}" for word, tag in zip(words, right, strict=True)], said),
+            words=([f"“{word}” {tag}" for word, tag in zip(chain.from_iterable(spelled), right, strict=True)], said),
         )  # fmt: skip
         limit = reading_length(self.model_, self.max_length)
         read = Read.by(self.model_, [one.text for one in sentences], limit, windows=True)
@@ -257,6 +261,11 @@ class Tagger(Estimator):
             made.append({"text": sentence.text[start:stop], "type": type_, "start": start, "end": stop,
                          "confidence": float(sure[first:end].min())})  # fmt: skip
         return {"spans": made}
+
+
+def _near(words: Sequence[str], at: int) -> str:
+    """A word and those around it."""
+    return " ".join(words[max(0, at - NEAR) : at + NEAR + 1])
 
 
 def sentences_of(X: Any, split: Literal["blanks", "signs"] = "blanks") -> list[Sentence]:

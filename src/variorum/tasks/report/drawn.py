@@ -38,9 +38,9 @@ def page(found: Report) -> str:
 def opening(found: Report) -> str:
     """The first sentence: what it reached on what, and against what."""
     main = found.figures[0]
-    text = f"On {found.rows:,} rows the model reaches a {main.name} of {main.items.said()}"
-    others = [f"{name} reaches {figures[0].items.said()}" for name, figures in found.baselines.items()]
-    return f"{'; '.join([text, *others])}."
+    text = f"On {found.rows:,} rows the model's {main.name} is {main.items.said()}"
+    others = [f"that of {name} {figures[0].items.said()}" for name, figures in found.baselines.items()]
+    return f"{', '.join([text, *others])}."
 
 
 def length(found: Report) -> str:
