@@ -26,6 +26,8 @@ from variorum.study.room import available_memory
 
 TICK = 0.5
 """Seconds between two :class:`Tick` events when nothing else happens."""
+READY = ("variorum.builder", "variorum.objectives.making", "variorum.training.session")
+"""What most cells import: loaded by a worker before its first job, so that it is in no cell's time."""
 Report = Callable[[int], None]
 
 
@@ -248,6 +250,8 @@ def _serve(pipe: Connection, threads: int) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
     import torch
 
+    for name in READY:
+        importlib.import_module(name)
     torch.set_num_threads(threads)
     while True:
         try:
