@@ -45,7 +45,7 @@ class Remote(ABC):
     """The loop of such an executor; what it is made of is handed out, asked for, and called back.
 
     Args:
-        workers: jobs side by side; None for as many as are given.
+        workers: jobs side by side; None where entering it settles that.
         threads: of each.
     """
 
@@ -96,9 +96,10 @@ class Remote(ABC):
                     told[name] = done
                     yield Advanced(self._running[name][0], done)
             for name, (job, handle) in list(self._running.items()):
-                if (said := self._ask(handle)) is not None:
+                if (found := self._ask(handle)) is not None:
                     del self._running[name]
-                    yield event_of(job, said[1], said[0])
+                    worker, said = found
+                    yield event_of(job, said, worker)
 
 
 def lost(cause: str, detail: str) -> tuple[str, Answer]:
