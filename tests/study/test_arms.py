@@ -95,9 +95,9 @@ def test_a_budget_in_words(text: str, amount: float, unit: str):
     assert budget_of("9kflops").steps(tokens=1000, flops=9.0) == 1000
 
 
-@pytest.mark.parametrize("text", ["", "300", "0steps", "5 apples"])
+@pytest.mark.parametrize("text", ["", "300", "0steps", "5 apples", "0flops", "-1s"])
 def test_no_budget(text: str):
-    with pytest.raises(UsageError, match="no budget"):
+    with pytest.raises(UsageError, match="no budget; write 300steps, 5Mtokens, 2Tflops or 90s"):
         budget_of(text)
 
 

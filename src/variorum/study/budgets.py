@@ -41,14 +41,15 @@ def budget_of(text: str) -> Budget:
     Raises:
         UsageError: it is none of these, or nothing.
     """
-    said = text.strip()
-    if (told := _FLOPS.fullmatch(said)) is None:
+    said, told = text.strip(), _FLOPS.fullmatch(text.strip())
+    amount = float(told[1].replace(",", "").replace("_", "")) * _MANY[told[2].lower()] if told else 0.0
+    if amount > 0:
+        return Budget(amount, "flops", said)
+    try:
         plain = budget.budget_of(said)
-        return Budget(plain.amount, plain.unit, said)
-    amount = float(told[1].replace(",", "").replace("_", "")) * _MANY[told[2].lower()]
-    if not amount > 0:
-        raise UsageError(f"{text!r} is no budget", where="--budget", remedy="write 300steps, 5Mtokens, 2Tflops or 90s")
-    return Budget(amount, "flops", said)
+    except UsageError as error:
+        raise UsageError(error.what, where="--budget", remedy="write 300steps, 5Mtokens, 2Tflops or 90s") from None
+    return Budget(plain.amount, plain.unit, said)
 
 
 def matched(spec: Model, like: Model, dial: Literal["width", "depth"]) -> Model:
