@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import models
 from tests.cli.verbs import answered
 from tests.tasks import writers
 from variorum import tasks
@@ -65,6 +66,8 @@ KINDS = {
         Kind("answer", ("question", "context", "answer"), questions(36), "answer", "f1",
              ("--max-length", "32", "--stride", "12")),
         Kind("pairs", ("text1", "text2", "label"), PAIRS, "label", "macro_f1", ("--max-length", "16")),
+        Kind("classify", ("text", "label"), [(f"{a} {b}", f"{b};NA" if b == "uno" else b) for a, b, _ in PAIRS],
+             "label", "macro_f1", ("--max-length", "16", "--separator", ";")),
         Kind("number", ("text", "score"), [(f"good {'good ' * (i % 5)}", str(i % 5)) for i in range(40)], "score",
              "spearman", ("--max-length", "16")),
         Kind("seq2seq", ("source", "target"), list(NUMBERS.items()) * 8, "target", "chrf",
@@ -209,6 +212,7 @@ def test_a_report_has_what_the_kind_can_say(
     expected = {
         "tag": ("type of span", ["LOC", "PER"], "words"), "answer": ("", [], "questions"),
         "pairs": ("class", ["NA", "null"], "rows"),
+        "classify": ("class", ["NA", "dos", "null", "tres", "uno"], "rows"),
     }.get(kind, ("", [], ""))  # fmt: skip
     assert (found["called"], [one["name"] for one in found["by_class"]], found["units"]) == expected
     assert bool(found["bins"]) == (kind != "seq2seq")
@@ -311,9 +315,16 @@ def test_one_question_is_answered_from_a_text_a_file_or_not_at_all(
     assert context[sure["start"] : sure["end"]] == sure["answer"] != ""
 
 
-def test_what_answers_no_questions_says_what_to_do(trained: Callable, refuse: Callable[..., str]) -> None:
+def test_what_answers_no_questions_says_what_to_do(
+    trained: Callable, tmp_path: Path, refuse: Callable[..., str]
+) -> None:
     asked = ("--question", "Who?", "--context", "Darcy is.")
     assert "was trained to tag, and answers no questions" in refuse("answer", str(trained("tag")[0]), *asked, code=2)
+    published = str(models.bert(tmp_path / "bert"))
+    assert "bert does not answer questions; train one: variorum train answer" in refuse(
+        "answer", published, *asked, code=2
+    )
+    assert "no such file" in refuse("answer", published, "--question", "Who?", "--context", "a.txt", code=3)
     model = str(trained("answer")[0])
     assert "no such file" in refuse("answer", model, "--question", "Who?", "--context", "text.txt", code=3)
     assert "there is nothing to answer" in refuse("answer", model, "--question", "Who?", "--context", " ", code=2)

@@ -169,9 +169,11 @@ class Tagger(Estimator):
         """
         try:
             (tags,) = matched([given], [target])[1]
-            scheme = getattr(self, "scheme_", None if self.scheme == AUTO else _scheme(self.scheme, [tags]))
-            for tag in tags if scheme is not None else ():
-                scheme.read(tag)
+            asked = None if self.scheme == AUTO else _scheme(self.scheme, [tags])
+            scheme: Scheme | None = getattr(self, "scheme_", asked)
+            if scheme is not None:
+                for tag in tags:
+                    scheme.read(tag)
         except UsageError as error:
             raise ValueError(error.what) from None
 
