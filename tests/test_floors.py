@@ -26,6 +26,7 @@ FLOORS = (
     ("objectives",),
     ("training",),
     ("tasks",),
+    ("surgery",),
     ("study", "checks"),
     ("cli",),
     ("__main__",),

@@ -17,7 +17,7 @@ HERE = Place()
 def command(
     model: str, out: Path, *, from_pickle: bool = False, dtype: DType | None = None,
     weights: Literal["int8"] | None = None, file: Path | None = None, merge_adapter: Path | None = None,
-    place: Place = HERE,
+    kv_heads: int | None = None, place: Place = HERE,
 ) -> None:  # fmt: skip
     """Write a model as a published directory: config, safetensors, tokenizer.
 
@@ -31,12 +31,13 @@ def command(
         weights: Write the matrices of the layers as int8, a scale for each output channel, and say what that costs.
         file: A text to measure the cost on; a chapter of Emma if absent.
         merge_adapter: A directory with low-rank adapters in PEFT's layout, to be part of the weights.
+        kv_heads: Give a decoder so many heads of keys and values, each the mean of those it stands for; train it on.
     """
     if from_pickle:
-        if dtype is not None or weights is not None or merge_adapter is not None:
+        if any(said is not None for said in (dtype, weights, merge_adapter, kv_heads)):
             from variorum.errors import UsageError
 
-            remedy = "leave out --dtype and --weights, and --merge-adapter"
+            remedy = "leave out --dtype, --weights, --merge-adapter and --kv-heads"
             raise UsageError("--from-pickle keeps every value as it is", remedy=remedy)
         from variorum.checkpoint.convert import from_pickle as read
 
@@ -54,6 +55,10 @@ def command(
     if loaded.origin.unused:
         say(f"note: {len(loaded.origin.unused)} tensors are not part of what is loaded, and are left out")
     _say_pooling(loaded.origin.directory, said=loaded.origin.pooling is not None)
+    if kv_heads is not None:
+        from variorum.surgery.grouping import grouped
+
+        loaded = grouped(loaded, kv_heads)
     if weights == "int8":
         emit(_as_int8(loaded, out, file))
         return
