@@ -54,6 +54,14 @@ def test_a_model_says_what_it_cuts(rows: Path, tmp_path: Path, capsys: pytest.Ca
     assert data["figures"]["tokens"]["longest"] > data["figures"]["words"]["longest"]
 
 
+def test_an_encoder_helps_to_find_wrong_labels(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = rows.read_text().splitlines()
+    lines[7] = lines[7].removesuffix("a").removesuffix("b") + ("a" if lines[7].endswith("b") else "b")
+    rows.write_text("\n".join(lines) + "\n")
+    data = answered(capsys, *words(rows), "--vectors", str(models.bert(tmp_path / "bert")))
+    assert [one["line"] for one in data["figures"]["suspected_labels"]] == [8]
+
+
 def test_a_wrong_column_names_the_nearest(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(rows), "--text-column", "bod", "--label-column", "kind"]) == 3
     assert "did you mean body?" in capsys.readouterr().err

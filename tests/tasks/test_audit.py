@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,20 @@ def test_of_labels_that_are_suspected_most_are_the_planted_ones(
     """On real snippets of which one in twenty is mislabelled: of rows taken blindly 0.05 would be."""
     found = audit_of(domains(*names), seed=0)
     assert found[0] >= precision and found[1] >= recall, found
+
+
+def test_vectors_show_wrong_labels_that_words_do_not() -> None:
+    labelled, rng = domains("product", "tweet"), np.random.default_rng(0)
+    side = {text: 1.0 if label == "tweet" else -1.0 for text, label in zip(*labelled, strict=True)}
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        """Noise, with the right class in it."""
+        found = rng.normal(size=(len(texts), 8))
+        found[:, 0] += [2 * side[text] for text in texts]
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    (precision, recall), alone = audit_of(labelled, 0, vectors), audit_of(labelled, 0)
+    assert recall >= alone[1] + 0.1 and precision >= alone[0]
 
 
 def test_near_copies_are_those_that_are_alike_and_every_one_of_them() -> None:

@@ -10,12 +10,13 @@ from variorum.errors import CheckFailed
 
 if TYPE_CHECKING:
     from variorum.tasks.audit import Audit
+    from variorum.tasks.audit.labels import Embed
     from variorum.text import Tokenizer
 
 
 def command(
     data: Data, *, text_column: Texts = "text", label_column: Labels = "label", no_labels: bool = False,
-    test: str | None = None, model: str | None = None, strict: bool = False,
+    test: str | None = None, model: str | None = None, vectors: str | None = None, strict: bool = False,
 ) -> None:  # fmt: skip
     """Balance, copies, contradictions, leaks, lengths, languages, and labels that are probably wrong.
 
@@ -23,6 +24,7 @@ def command(
         no_labels: Look at texts alone.
         test: Rows that nothing is to be learned from: which of them are among the others?
         model: The model that is to learn: how its tokenizer takes the texts, and what it cuts.
+        vectors: An encoder of sentences: it reads every text, and more wrong labels are found.
         strict: Exit with 6 if something serious is found.
     """
     from variorum.tasks.audit import Columns, audit
@@ -33,7 +35,8 @@ def command(
     tokenizer, limit = (None, None) if model is None else _reader(model)
     rows = read(data, needed, filled=())
     tested = None if test is None else read(test, needed, filled=())
-    found = audit(rows, columns, test=tested, tokenizer=tokenizer, limit=limit)
+    embed = None if vectors is None else _embed(vectors)
+    found = audit(rows, columns, test=tested, tokenizer=tokenizer, limit=limit, embed=embed)
     emit(
         {"figures": found.figures, "findings": found.findings, "serious": len(found.serious)},
         human=_page(found) if chosen() == "human" else None,
@@ -53,6 +56,15 @@ def _reader(model: str) -> tuple[Tokenizer, int | None]:
 
     tokenizer = tokenizer_of(model)
     return tokenizer, min((one for one in (tokenizer.model_max_length, longest(resolve(model))) if one), default=None)
+
+
+def _embed(reference: str) -> Embed:
+    """What gives texts their vectors, of length 1."""
+    from variorum.cli.loading import PLAIN, load
+    from variorum.inference.vectors import embed
+
+    model = load(reference, PLAIN)
+    return lambda texts: embed(model, texts)[0].double().cpu().numpy()
 
 
 def _page(found: Audit) -> str:

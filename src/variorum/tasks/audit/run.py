@@ -25,7 +25,7 @@ class Columns:
 
 def audit(
     table: Table, columns: Columns, *, test: Table | None = None, tokenizer: Tokenizer | None = None,
-    limit: int | None = None,
+    limit: int | None = None, embed: labels.Embed | None = None,
 ) -> Audit:  # fmt: skip
     """Look at rows before anything is learned from them.
 
@@ -33,6 +33,7 @@ def audit(
         table: read with no column that must be filled, so that what is empty is found here.
         test: rows that nothing is to be learned from.
         tokenizer: of the model that will be trained, and ``limit`` the tokens that it takes.
+        embed: gives vectors of texts, by which more wrong labels are found.
 
     Raises:
         DamagedFile: not one row can be read.
@@ -57,7 +58,7 @@ def audit(
         found.add(*tokens.check_tokens(whole, languages, tokenizer, limit))
     if columns.label is not None:
         found.add(*leaks.check(whole, others))
-        found.add(*labels.check_suspects(whole))
+        found.add(*labels.check_suspects(whole, embed))
     return found
 
 
