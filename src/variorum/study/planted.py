@@ -41,7 +41,8 @@ SNIPPETS, TESTED, LONGEST = 2000, 600, 32
 """Rows that are learned and judged, and tokens of each."""
 WINDOW, WINDOWS = 64, 4
 """Tokens of a window of text, and windows of each held-out chapter."""
-STEPS = 100
+FEW, STEPS = 50, 200
+"""Steps of an arm that meets its namesake, and of one that meets a spoilt one."""
 APART = 1000
 """Between the first seeds of two studies; half of it between an arm's and its namesake's."""
 FALSE, FOUND, LARGE = 5 / 40, 18 / 20, 3.0
@@ -56,7 +57,7 @@ class Task:
 
     Attributes:
         work: arguments of ``call`` beside data, settings and seed. settings: of so many steps.
-        data: the whole of it and its spoilt forms, each with the steps that read it as often.
+        data: the whole of it and its spoilt forms, each with the share of the steps that read it as often.
     """
 
     name: str
@@ -65,11 +66,12 @@ class Task:
     call: str
     work: Mapping[str, Any]
     settings: Callable[[int], Any]
-    data: Mapping[str, tuple[Prepared, int]]
+    data: Mapping[str, tuple[Prepared, float]]
 
-    def cells(self, study: str, arm: str, first: int, data: str = "") -> list[Cell]:
+    def cells(self, study: str, arm: str, first: int, steps: int, data: str = "") -> list[Cell]:
         """One cell for each seed of an arm that learns from ``data``, its seeds counted from ``first``."""
-        prepared, steps = self.data[data]
+        prepared, share = self.data[data]
+        steps = round(steps * share)
         work = {**self.work, "data": prepared.path, "settings": self.settings(steps), "looks": ()}
         return [
             Cell(study=study, arm=arm, seed=k, call=self.call, work={**work, "seed": first + k}, data=prepared.digest,
@@ -128,19 +130,16 @@ def run(folder: Path, *, studies: int, limits: Limits, notes: TextIO) -> list[Ca
 
 
 def _trials(tasks: Sequence[Task], studies: int) -> Iterator[Trial]:
-    """A/A studies of each task in turn, then planted effects beside the first arms of those."""
+    """A/A studies of each task in turn, then those of each spoilt form."""
     for i in range(studies):
-        task, first = tasks[i % len(tasks)], APART * i
-        name = f"{task.name} {i}"
-        other = task.cells(name, "other", first + APART // 2)
-        yield _trial(AA, task, name, [*task.cells(name, "whole", first), *other])
+        task, name, first = tasks[i % len(tasks)], f"same {i}", APART * i
+        namesake = task.cells(name, "other", first + APART // 2, FEW)
+        yield _trial(AA, task, name, [*task.cells(name, "whole", first, FEW), *namesake])
     spoilt = [(task, kind) for task in tasks for kind in task.data if kind]
     for i in range(studies // 2):
-        task, kind = spoilt[i % len(spoilt)]
-        turn = i // len(spoilt)  # spoilt arms of one kind meet different whole arms
-        first = APART * (turn * len(tasks) + tasks.index(task))
-        name = f"{task.name}, {kind}, {turn}"
-        yield _trial(kind, task, name, [*task.cells(name, "whole", first), *task.cells(name, "other", first, kind)])
+        (task, kind), name, first = spoilt[i % len(spoilt)], f"spoilt {i}", APART * (studies + i)
+        other = task.cells(name, "other", first, STEPS, kind)
+        yield _trial(kind, task, name, [*task.cells(name, "whole", first, STEPS), *other])
 
 
 def _trial(kind: str, task: Task, name: str, cells: Sequence[Cell]) -> Trial:
@@ -156,8 +155,8 @@ def _trial(kind: str, task: Task, name: str, cells: Sequence[Cell]) -> Trial:
 def _computed(
     folder: Path, trials: Sequence[Trial], store: CellStore, limits: Limits, notes: TextIO
 ) -> dict[str, CellResult]:
-    """Results by key of every cell, those that are missing computed; a cell that several trials share, once."""
-    cells = tuple({cell.key: cell for trial in trials for cell in trial.cells}.values())
+    """Results by key of every cell, those that are missing computed."""
+    cells = tuple(cell for trial in trials for cell in trial.cells)
     done = cached(cells, store)
     if len(done) == len(cells):
         return done
@@ -236,9 +235,9 @@ def _snippets(folder: Path) -> Task:
         truth=Truth(labels=right, groups=domain.groups([row.document for row in test]), judge=judge),
         work={"spec": spec, "batch": domain.BATCH, "curve_rows": TESTED, "classes": len(corpora.DOMAINS), "pad": pad},
         data={
-            "": (whole, STEPS),
-            "labels shuffled": (_spoilt(whole, "labels", _shuffle_labels), STEPS),
-            "a quarter of the rows": (_spoilt(whole, "quarter", _quarter), STEPS // 4),
+            "": (whole, 1.0),
+            "labels shuffled": (_spoilt(whole, "labels", _shuffle_labels), 1.0),
+            "a quarter of the rows": (_spoilt(whole, "quarter", _quarter), 0.25),
         },
     )  # fmt: skip
 
@@ -249,7 +248,7 @@ def _novels(folder: Path) -> Task:
     return Task(
         name="novels", metric=walk.METRIC, truth=None, call="variorum.study.jobs:causal_cell", settings=walk.recipe,
         work={"spec": nano.walk_arms(vocab=VOCAB, length=WINDOW)[0].spec, "batch": walk.BATCH},
-        data={"": (whole, STEPS), "positions shuffled": (_spoilt(whole, "positions", _shuffle_positions), STEPS)},
+        data={"": (whole, 1.0), "positions shuffled": (_spoilt(whole, "positions", _shuffle_positions), 1.0)},
     )  # fmt: skip
 
 
