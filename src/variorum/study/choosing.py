@@ -93,8 +93,8 @@ class Candidates:
 def candidates(rows: Rows, limits: Ceilings, models: Sequence[str] = ()) -> Candidates:
     """Those named; else those that the rules name for these rows and that are at hand, and one made from nothing."""
     asked = needs.asks(rows)
-    wanted: list[Constraint] = [one.constraint for one in asked]
-    wanted += [name for name, most in (("latency", limits.latency), ("size", limits.memory)) if most is not None]  # type: ignore[misc]
+    scarce: dict[Constraint, float | None] = {"latency": limits.latency, "size": limits.memory}
+    wanted = [*(one.constraint for one in asked), *(name for name, most in scarce.items() if most is not None)]
     rules = choose(needs.need_of(rows.kind), wanted)
     tried, left = list(models), list[str]()
     if not models:
@@ -153,15 +153,14 @@ def recommend(outcome: Outcome, limits: Ceilings) -> Choice:
     inside = [(one, costs) for one, costs in found if not above[one.arm]]
     sign = 1 if outcome.study.metric.lower_is_better else -1
     inside.sort(key=lambda pair: (sign * pair[0].mean, LATENCY.of(pair[1])))
-    titles = {arm.name: arm.title for arm in outcome.study.arms}
-    outside = [f"{titles[arm]} is left out: {' and '.join(why)}." for arm, why in above.items() if why]
+    study, metric = outcome.study, outcome.study.metric
+    outside = [f"{study.arm(arm).title} is left out: {' and '.join(why)}." for arm, why in above.items() if why]
     if not inside:
         return Choice(take=None, runner_up=None, above=above,
                       sentences=("Nothing keeps below the ceilings.", *outside))  # fmt: skip
     best, costs = inside[0]
-    metric = outcome.study.metric
     said = [
-        f"Take {titles[best.arm]}: {metric.name} {metric.shown(best.mean)}, "
+        f"Take {study.arm(best.arm).title}: {metric.name} {metric.shown(best.mean)}, "
         + " and ".join(f"{axis.of(costs):,.1f} {axis.short}" for axis in AXES)
         + (", below the ceilings." if limits.given else ".")
     ]
@@ -180,8 +179,8 @@ def advised(finding: Finding, choice: Choice) -> Finding:
 
 
 def _against(outcome: Outcome, best: Figure, next_: Figure) -> list[str]:
-    titles, metric = {arm.name: arm.title for arm in outcome.study.arms}, outcome.study.metric
-    other, mean = titles[next_.arm], metric.shown(next_.mean)
+    metric = outcome.study.metric
+    other, mean = outcome.study.arm(next_.arm).title, metric.shown(next_.mean)
     found = _between(outcome, best.arm, next_.arm)
     if found is None:
         return [f"The runner-up is {other} with {mean}; no interval compares the two."]
@@ -194,12 +193,11 @@ def _against(outcome: Outcome, best: Figure, next_: Figure) -> list[str]:
 
 def _cheaper(outcome: Outcome, best: Figure, others: Sequence[Figure]) -> list[str]:
     """An arm that is not shown to be worse and takes half the time or less."""
-    titles = {arm.name: arm.title for arm in outcome.study.arms}
     for one in sorted(others, key=lambda one: LATENCY.of(_costs(one))):
         found, times = _between(outcome, best.arm, one.arm), LATENCY.of(_costs(best)) / LATENCY.of(_costs(one))
         if times >= 2 and found is not None and found.verdict not in words.DECIDED:
-            return [f"{titles[one.arm]} answers {times:.1f} times as fast, and is not shown to be worse: take it where "
-                    "time is what is scarce."]  # fmt: skip
+            return [f"{outcome.study.arm(one.arm).title} answers {times:.1f} times as fast, and is not shown to be "
+                    "worse: take it where time is what is scarce."]  # fmt: skip
     return []
 
 

@@ -40,14 +40,14 @@ def overlap(outcome: Outcome) -> Overlap | None:
         return None
     wrong = {arm: truth.judge.missed(items, truth.labels) for arm, items in answers(outcome).items()}
     best = max(outcome.figures, key=lambda one: one.mean).arm
-    rest = np.any([row for arm, row in wrong.items() if arm != best], axis=0) if len(wrong) > 1 else True
+    alone = np.sum(list(wrong.values()), axis=0) == 1
     return Overlap(
         items=len(truth.labels), missed={arm: int(row.sum()) for arm, row in wrong.items()},
         shared={
             a: {b: float((one & other).sum() / one.sum()) for b, other in wrong.items() if b != a}
             for a, one in wrong.items() if one.any()
         },
-        by_all=_places(np.all(list(wrong.values()), axis=0)), by_best=_places(wrong[best] & ~np.asarray(rest)),
+        by_all=_places(np.all(list(wrong.values()), axis=0)), by_best=_places(wrong[best] & alone),
     )  # fmt: skip
 
 
