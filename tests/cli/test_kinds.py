@@ -226,6 +226,7 @@ def test_words_beyond_what_is_read_at_once_are_tagged_and_counted(
     trained: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, _ = trained("tag")
+    capsys.readouterr()
     words, tags = (" ".join(row[side] for row in flights(30)) for side in (0, 1))
     data = written(tmp_path / "long.csv", ("words", "tags"), [(words, tags), *flights(3)])
     figures = answered(capsys, "evaluate", str(model), str(data))
@@ -284,6 +285,7 @@ def test_questions_without_an_answer_have_a_threshold_and_long_contexts_windows(
     trained: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, data = trained("answer")
+    capsys.readouterr()
     task = tasks.load(model)
     figures = answered(capsys, "evaluate", str(model), str(data))
     assert task.threshold_ < 1 and figures["rules"] == "SQuAD 2.0"
@@ -298,6 +300,7 @@ def test_one_question_is_answered_from_a_text_a_file_or_not_at_all(
     trained: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, _ = trained("answer")
+    capsys.readouterr()
     (_, context, _), (_, without, _) = questions(36)[1], questions(36)[0]
     (tmp_path / "context.txt").write_text(context)
     asked = ("answer", str(model), "--question", "Who is named?", "--context")
