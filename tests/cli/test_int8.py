@@ -45,6 +45,6 @@ def test_a_model_writes_in_its_form_for_inference(capsys, llama, weights):
 
 def test_int8_has_no_place_for_a_pickle_or_for_half_precision(capsys, llama, tmp_path):
     code, line = refused(capsys, "convert", str(llama), str(tmp_path / "out"), "--from-pickle", "--weights", "int8")
-    assert code == 2 and "leave out --dtype and --weights" in line
+    assert code == 2 and "leave out --dtype, --weights" in line
     code, line = refused(capsys, "generate", str(llama), "x", "--weights", "int8", "--dtype", "bfloat16")
     assert code == 2 and "float32" in line

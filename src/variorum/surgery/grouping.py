@@ -6,7 +6,7 @@ where the heads of a group were alike, it loses nothing.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from torch import Tensor
 
@@ -45,7 +45,7 @@ def grouped(model: M, kv_heads: int) -> M:
     }
     assign(made, values | dict(model.named_constants()))
     made.tokenizer, made.label_names, made.origin = model.tokenizer, model.label_names, model.origin
-    return made.train(model.training)
+    return cast(M, made.train(model.training))
 
 
 def _pooled(own: Tensor, like: Tensor, channels: int) -> Tensor:
