@@ -1,4 +1,4 @@
-"""``python docs/studied.py [NAME ...]``: the ready studies carried through, into ``docs/trained/studied.json`` and a page.
+"""``python docs/studied.py [NAME ...]``: ready studies carried through, into ``docs/trained/studied.json`` and a page.
 
 Each is ``variorum study run NAME``, whose folder lies in ``.cache/studies`` and goes on where it was stopped. The table
 of ``docs/studies.md`` is drawn from the file alone; ``--draw`` only draws.
@@ -63,8 +63,8 @@ def _minutes(told: Mapping[str, Any]) -> str:
 def main(words: Sequence[str]) -> None:
     """Carry through what is named, or all; write the page."""
     found: dict[str, Any] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
-    names = [] if DRAW in words else [library.find(word).name for word in words] or [one.name for one in library.ready()]
-    for name in names:
+    wanted = [library.find(word) for word in words if word != DRAW] or library.ready()
+    for name in [] if DRAW in words else [one.name for one in wanted]:
         print(name, file=sys.stderr, flush=True)
         found[name] = carried(name)
         FIGURES.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", "utf-8")

@@ -1,8 +1,8 @@
 """``python -m tests.faults.study``: a study whose whole process group is killed at random moments, as a table.
 
 Each ends, after as many restarts as it takes, in what the uninterrupted study left: the same files, and byte for byte
-the same report, result and pins. Times and heights of memory, which no two runs share, are set to one value in all cells
-before the reports are drawn.
+the same report, result and pins. Times and heights of memory, which no two runs share, are set to one value in all
+cells before the reports are drawn.
 """
 
 from __future__ import annotations
