@@ -17,7 +17,7 @@ from variorum.text.corpora import sentiment
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("distil")
-    movies, tweets = ([one for one in sentiment() if one.domain == name][:200] for name in ("movie", "tweet"))
+    movies, tweets = ([one for one in sentiment() if one.domain == name][:80] for name in ("movie", "tweet"))
     chosen = [one for pair in zip(movies, tweets, strict=True) for one in pair]
     with (place / "rows.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("text", "domain"), *((one.text, one.domain) for one in chosen)])

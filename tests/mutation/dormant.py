@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from variorum.errors import NotFound
 from variorum.spec.heads import SequenceHead
+from variorum.spec.inputs import TokenInput
 from variorum.spec.inventory import wants_pooler
 from variorum.spec.model import Model
 from variorum.spec.part import Part
@@ -72,7 +73,12 @@ def _judges(at: Place) -> SequenceHead:
     return found
 
 
+def _no_table(place: Place) -> bool:
+    return not any(isinstance(stack.input, TokenInput) for stack in place.spec.architecture.stacks.values())
+
+
 DORMANT: dict[tuple[str, str], tuple[Callable[[Place], bool], str]] = {
+    ("Init", "table"): (_no_table, "no ids are read"),
     ("Layout", "cross"): (_no_cross, "there is no cross-attention"),
     ("TokenInput", "pad_id"): (
         lambda at: not (at.decodes and at.heads == ("seq2seq_lm",)) and _count_of(at) == "mask",

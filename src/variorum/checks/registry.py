@@ -114,7 +114,7 @@ CHECKS = (
           title="BatchNorm sees its neighbours, LayerNorm and RMSNorm do not"),
     Check(name="norm-placement", id="R6", module="norms", seconds=3,
           title="at first, post-norm keeps the last layer's gradient and pre-norm shrinks it with depth"),
-    Check(name="cache-time", id="G6", module="timing", seconds=1,
+    Check(name="cache-time", id="G6", module="timing", seconds=6,
           title="with a cache the work of writing grows as the text, without as its square"),
     Check(name="soft-targets", id="D3", module="objectives", seconds=0.1,
           title="temperature flattens and keeps the order; T² keeps the gradient"),

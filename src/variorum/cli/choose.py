@@ -57,14 +57,15 @@ def _tried(told: BakeOff, out: Path, means: Means) -> None:
     from variorum.study import choosing, session
     from variorum.study.asked import keep
 
-    tried = choosing.candidates(told.rows(say), told.ceilings, told.models)
+    limits = told.ceilings  # refused before a row is read
+    tried = choosing.candidates(told.rows(say), limits, told.models)
     for line in tried.told():
         say(line)
     told = dataclasses.replace(told, models=tried.models)
     declared = told.declare(out, limits=means.limits, say=say)
     keep(told, out)
     finding = session.run(declared)
-    choice = choosing.recommend(finding.outcomes[0], told.ceilings)
+    choice = choosing.recommend(finding.outcomes[0], limits)
     _shown(finding, tried, choice, out)
     if choice.take is None:
         raise OverBudget(" ".join(choice.sentences), where="choose", remedy="raise a ceiling, or name other --models")
