@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import marked
 import tuned
 
 from tests.tools import weights
@@ -90,9 +91,7 @@ def main(words: list[str]) -> None:
         known[name] = held(name, rows)
         if rows is None:
             FIGURES.write_text(json.dumps(known, indent=1) + "\n")
-            text = PAGE.read_text("utf-8")
-            before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-            PAGE.write_text(f"{before}{BEGIN}\n\n{page(known)}\n\n{END}{after}", "utf-8")
+            marked.write(PAGE, BEGIN, END, page(known))
         else:
             print(page({name: known[name]}))
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import marked
+
 from variorum.study import library
 
 ROOT = Path(__file__).parents[1]
@@ -68,9 +70,7 @@ def main(words: Sequence[str]) -> None:
         print(name, file=sys.stderr, flush=True)
         found[name] = carried(name)
         FIGURES.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", "utf-8")
-    text = PAGE.read_text("utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    PAGE.write_text("\n".join([before + BEGIN, "", *page(found), END]) + after, "utf-8")
+    marked.write(PAGE, BEGIN, END, "\n".join(page(found)).rstrip())
 
 
 if __name__ == "__main__":

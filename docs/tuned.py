@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import marked
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -99,9 +101,7 @@ def main(words: list[str]) -> None:
         known = {one: told for one in TASKS if (told := found if one == name else known.get(one))}
         if rows is None:
             FIGURES.write_text(json.dumps(known, indent=1) + "\n")
-            text = PAGE.read_text("utf-8")
-            before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-            PAGE.write_text(f"{before}{BEGIN}\n\n{page(known)}\n\n{END}{after}", "utf-8")
+            marked.write(PAGE, BEGIN, END, page(known))
         else:
             print(page({name: found}))
 
