@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.faults import runs
 from tests.faults.test_kill import KILLED, Killer
-from variorum.training import snapshots
+from variorum.training import card, snapshots
 
 SHARES = (0.0, 0.2, 0.5, 0.8, 0.99)
 SECOND = 2 * runs.SAVES
@@ -36,6 +36,7 @@ class Row:
     same: int = 0
     runs: int = 0
     seconds: float = 0.0
+    lost: list[str] = dataclasses.field(default_factory=list)
 
 
 def forked(work: Callable[[], object]) -> int:
@@ -79,8 +80,27 @@ def at_second_save(before: Callable[[], None], after: Callable[[], None] = lambd
         snapshots.Snapshots.save = real
 
 
-def killed_in_save(run: Path, moment: int) -> int:
-    """Run until the given moment of the second save."""
+@contextmanager
+def at_card(before: Callable[[], None], after: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Do something around the write of the model card, with which a run ends."""
+    real = card.write_card
+
+    def write(*arguments):
+        before()
+        try:
+            return real(*arguments)
+        finally:
+            after()
+
+    card.write_card = write
+    try:
+        yield
+    finally:
+        card.write_card = real
+
+
+def killed_in(run: Path, moment: int, around=at_second_save) -> int:
+    """Run until the given moment of the second save, or of the card."""
 
     killer, verify = Killer(moment), snapshots.manifest.verify
 
@@ -94,7 +114,7 @@ def killed_in_save(run: Path, moment: int) -> int:
 
     def work() -> None:
         snapshots.manifest.verify = only_read
-        with at_second_save(lambda: sys.setprofile(killer), lambda: sys.setprofile(None)):
+        with around(lambda: sys.setprofile(killer), lambda: sys.setprofile(None)):
             runs.finish(run)
 
     return ended(forked(work))
@@ -148,15 +168,17 @@ class Trial:
 
     def _judged(self, run: Path, row: Row) -> None:
         code = ended(forked(lambda: runs.finish(run)))
+        wrong = [f"exit code {code}"] if code else runs.differing(runs.digest(run), self.right) + runs.left_over(run)
         row.runs += 1
-        row.same += code == 0 and runs.digest(run) == self.right and not runs.left_over(run)
+        row.same += not wrong
+        row.lost += [f"{run}: {', '.join(wrong)}"] if wrong else []
 
-    def moments(self, step: int = 1) -> Row:
+    def moments(self, step: int = 1, *, around=at_second_save, of: str = "a save") -> Row:
         """Killed before and after every call of a save that changes the disk (each ``step``-th of them)."""
-        row, begun, moment = Row(self.case.name, "every moment of a save"), time.monotonic(), 0
+        row, begun, moment = Row(self.case.name, f"every moment of {of}"), time.monotonic(), 0
         while True:
             run = self._fresh()
-            code = killed_in_save(run, moment)
+            code = killed_in(run, moment, around)
             if code == 0:
                 break
             assert code == KILLED, code
@@ -165,6 +187,10 @@ class Trial:
             moment += step
         row.seconds = time.monotonic() - begun
         return row
+
+    def card(self, step: int = 1) -> Row:
+        """Killed so while the card is written, at the very end."""
+        return self.moments(step, around=at_card, of="the card")
 
     def writes(self) -> Row:
         """Killed in the middle of writing the tensors."""
@@ -200,10 +226,10 @@ def main() -> int:
         for case in runs.CASES:
             if case.name in asked.case:
                 trial = Trial(case, Path(place) / case.name.replace(" ", "-"))
-                for row in (trial.at_random(asked.random), trial.writes(), trial.moments(asked.every)):
+                for row in (trial.at_random(asked.random), trial.writes(), trial.moments(asked.every), trial.card()):
                     rows.append(row)
                     print(f"{row.case:16} {row.kind:24} {row.kills:4} kills  {row.same:4} of {row.runs:4} runs the same"
-                          f"  {row.seconds:6.0f} s", flush=True)  # fmt: skip
+                          f"  {row.seconds:6.0f} s", *row.lost, sep="\n  ", flush=True)  # fmt: skip
     same, whole = sum(row.same for row in rows), sum(row.runs for row in rows)
     print(f"{'all':16} {'':24} {sum(row.kills for row in rows):4} kills  {same:4} of {whole:4} runs the same")
     return 0 if same == whole else 1

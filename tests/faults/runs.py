@@ -97,6 +97,11 @@ def digest(run: Path) -> dict[str, str]:
     }
 
 
+def differing(found: dict[str, str], right: dict[str, str]) -> list[str]:
+    """Names of files that are missing, too many or not the same."""
+    return sorted(name for name in found.keys() | right.keys() if found.get(name) != right.get(name))
+
+
 def left_over(run: Path) -> list[str]:
     """Names that no finished run has."""
     return [str(p.relative_to(run)) for p in run.rglob(".*") if p.name != ".lock" and DATA not in p.parts]

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from variorum.files import write_whole
+from variorum.files import sweep, write_whole
 from variorum.study.cells import fingerprint
 from variorum.study.corpora import DOMAINS, Chapter, Snippet
 
@@ -113,6 +113,7 @@ def _once(folder: Path, name: str, wanted: Mapping[str, object], make: Callable[
         pass  # not there, or not whole: make it
     content = save(dict(make()))
     digest = hashlib.sha256(content).hexdigest()
+    sweep(folder)
     write_whole(path, content)
     write_whole(seal, digest.encode())
     return Prepared(path=path, digest=digest)

@@ -95,7 +95,6 @@ def write_run(folder: Path, asked: Asked, plan: Plan) -> None:
     rest = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.name not in ("spec", "settled")}
     document = {"format": FORMAT, "asked": asked_json(asked), "spec": OWN.write(plan.spec),
                 "settled": settled, **rest}  # fmt: skip
-    sweep(folder)
     write_whole(folder / RUN, json.dumps(document, indent=1).encode() + b"\n")
 
 
@@ -153,7 +152,7 @@ def check_folder(folder: Path, asked: Asked) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time works in a run.
+    """One process at a time works in a run; what one that was killed left half written is removed.
 
     Raises:
         UsageError: another one does.
@@ -166,6 +165,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
         raise UsageError("another process is at work in it", where=str(folder), remedy="wait for it") from None
     try:
+        sweep(folder)
         yield
     finally:
         os.close(handle)
