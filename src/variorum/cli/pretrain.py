@@ -54,7 +54,8 @@ def command(
 
     Args:
         spec: A model, a published size, or a spec file; its objective and its recipe are taken with it.
-        data: A file (.txt, .jsonl, .parquet), a folder of them, austen (the shipped novels), or hf:org/name.
+        data: A file (.txt, .jsonl, .parquet), a folder of them, austen (the shipped novels) or one (austen/Emma), or
+            hf:org/name.
         more: Further ones.
         out: The folder of the run.
         budget: 2000steps, 5Mtokens, 90s, 10m or 2h.

@@ -126,7 +126,7 @@ class Given:
     """What every arm is given, and how it is judged. What no flag says is as the study says, or usual.
 
     Args:
-        data: Texts: files, folders, austen (the shipped novels), or hf:org/name.
+        data: Texts: files, folders, austen (the shipped novels) or one (austen/Emma), or hf:org/name.
         tokenizer: A directory or a model's name; one is learned from the texts if absent.
         vocab: Ids of a vocabulary that is learned.
         budget: Of each arm: 300steps, 5Mtokens, 2Tflops or 90s, which the plan turns into steps once.
@@ -139,6 +139,7 @@ class Given:
             label, or snippets, the shipped ones. Arms of any objectives can be compared so.
         batch: Rows of a step.
         length: Tokens of a row.
+        judged_length: Tokens of a held-out row, where that shall not be the length of the others.
         rate: The peak learning rate.
         rates: Peak learning rates that every arm tries on training texts, to keep the one that suits it.
         latency: The most that an arm which is recommended may take for one text, in 95 cases of 100: 20ms.
@@ -156,6 +157,7 @@ class Given:
     probe: str | None = None
     batch: int | None = None
     length: int | None = None
+    judged_length: int | None = None
     rate: float | None = None
     rates: Annotated[tuple[float, ...], Option(many=True)] = ()
     latency: str | None = None
@@ -181,6 +183,11 @@ def run(
     from variorum.study import library
     from variorum.study.asked import Asked, changed
 
+    if (arms, given) == (ARMS, GIVEN) and (checks := library.checks(study)):
+        from variorum.cli import check
+
+        check.command(*checks)
+        return 0
     told = library.named(study) if study else Asked()
     told = changed(told, _departures(told, arms, given), where="study run")
     return _begun(told, out or Path(f"study-{Path(study).stem or 'run'}"), means, dry_run)
@@ -208,11 +215,17 @@ def extend(folder: Path, *, seeds: int, means: Means = MEANS) -> int:
     return _begun(dataclasses.replace(kept(folder), seeds=seeds), folder, means)
 
 
+_OF_BAKEOFF = {"arms": "models", "length": "max_length", "rate": "learning_rate"}
+"""What a bake-off calls the flags of a study of pretraining; it knows no others of them."""
+
+
 def _departures(told: Told, arms: Arms, given: Given) -> dict[str, Any]:
     """The fields of a study that flags speak of."""
+    from variorum.study.asked import BakeOff
+
     every: dict[str, Any] = vars(arms) | vars(given)
     found = {name: value for name, value in every.items() if value not in (None, (), "")}
-    if {"arms", "walk", "ablate"} & found.keys():
+    if {"arms", "walk", "ablate"} & found.keys() and not isinstance(told, BakeOff):
         none: dict[str, Any] = {"arms": (), "walk": "", "ablate": "", "grid": {}}
         found = none | found
     if "grid" in found:
@@ -222,6 +235,9 @@ def _departures(told: Told, arms: Arms, given: Given) -> dict[str, Any]:
         found["scale"] = ""
     if "claim" in found:
         found["claims"] = found.pop("claim")
+    if isinstance(told, BakeOff):
+        found = {_OF_BAKEOFF.get(name, name): value for name, value in found.items()}
+        return found | ({"data": found["data"][0]} if "data" in found else {})
     own = {name: found.pop(name) for name in ("batch", "length", "rate") if name in found}
     if own:
         found["training"] = {**getattr(told, "training", {}), **own}
@@ -248,7 +264,7 @@ def list_() -> None:
     """The ready studies: each a published claim at a size that a laptop trains, with the published figure."""
     from variorum.study.library import ready
 
-    rows = [{"name": one.name, "claim": one.asked.title, "published": one.published} for one in ready()]
+    rows = [{"name": one.name, "claim": one.title, "published": one.published} for one in ready()]
     emit(rows, columns=["name", "claim", "published"])
 
 

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 from variorum.errors import RunFailed
 from variorum.study import reads
-from variorum.study.ways import WAYS, Predict
+from variorum.study.lesson import Predict
+from variorum.study.ways import WAYS
 
 WARM = 2
 """Answers before the clock starts: what is read or made once is read and made."""
@@ -26,7 +27,7 @@ TOGETHER = 256
 
 
 class Kept(Protocol):
-    """An arm that can be taken to another process; as :class:`variorum.study.ways.Learned` says."""
+    """An arm that can be taken to another process; as :class:`variorum.study.lesson.Learned` says."""
 
     def keep(self, folder: Path) -> int: ...
 
@@ -34,7 +35,7 @@ class Kept(Protocol):
 
 
 class Recalled(Protocol):
-    """What reads there what was kept; as :class:`variorum.study.ways.Way` says."""
+    """What reads there what was kept; as :class:`variorum.study.lesson.Way` says."""
 
     def recall(self, folder: Path) -> Predict: ...
 

@@ -33,6 +33,7 @@ from variorum.study import labelled, pretraining
 from variorum.study.budgets import budget_of, matched
 from variorum.study.choosing import Ceilings, ceilings
 from variorum.study.design import Arm
+from variorum.study.mistyped import noisy
 from variorum.study.pretraining import Texts, Wanted
 from variorum.study.session import ANY, Declared, Limits
 from variorum.text.stream import Source
@@ -57,6 +58,7 @@ class Asked:
             label, or ``snippets``, the shipped ones by domain; arms of any objectives can be compared so.
         rates: learning rates that every arm tries before it is trained; one rate for all if there are none.
         latency, memory: the most that an arm which is recommended may take: ``20ms``, ``500MB``.
+        judged_length: tokens of a held-out row, where that is not the length of a training row.
         training: fields of :class:`~variorum.training.wishes.Wishes`.
     """
 
@@ -82,6 +84,7 @@ class Asked:
     rates: tuple[float, ...] = ()
     latency: str = ""
     memory: str = ""
+    judged_length: int = 0
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -120,7 +123,7 @@ class Asked:
             looks=self.looks, claims=self.claims, against="before" if self.walk else "first", recipes=self.recipes,
             wishes=Wishes(**self.training), left=left,
             probe=labelled.rows(self.probe, train=3000, test=1500) if self.probe else None, rates=self.rates,
-            matched=self.match, priced=self.ceilings != Ceilings(),
+            matched=self.match, priced=self.ceilings != Ceilings(), judged_length=self.judged_length,
         )  # fmt: skip
 
     def _arms(self) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
@@ -161,18 +164,24 @@ class BakeOff:
     Attributes:
         models: arms beside the baseline, each ``[TITLE: ][WAY:]MODEL``.
         data: a table, or ``snippets``. columns: of the table, by what they hold. document: the column that says which
-            rows belong together.
+            rows belong together. sample: so many of its rows alone, spread evenly; all if 0.
+        noise: the share of letters that are mistyped in the rows held out.
         epochs, learning_rate, max_length, precision: of every arm that learns. rates: that each of them tries.
         latency, memory: the most that an arm which is recommended may take.
     """
 
+    title: str = ""
+    question: str = ""
     models: tuple[str, ...] = ()
     data: str = labelled.SHIPPED
     task: str = "classify"
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     document: str = ""
+    sample: int = 0
+    noise: float = 0.0
     seeds: int = 5
     looks: tuple[int, ...] = ()
+    claims: tuple[str, ...] = ()
     epochs: int = 3
     learning_rate: float = 5e-5
     max_length: int = 128
@@ -191,16 +200,23 @@ class BakeOff:
         wanted = labelled.Wanted(
             models=self.models, seeds=self.seeds, looks=self.looks, epochs=self.epochs,
             learning_rate=self.learning_rate, max_length=self.max_length, precision=self.precision,
-            rates=self.rates,
+            rates=self.rates, title=self.title, claims=self.claims,
+            **({"question": self.question} if self.question else {}),
         )  # fmt: skip
         return labelled.declare(wanted, self.rows(say), out, limits=limits, keep=keep)
 
     def rows(self, say: Say) -> labelled.Rows:
-        """The rows that are meant; those that cannot be used are told."""
-        if self.data == labelled.SHIPPED:
-            return labelled.shipped()
+        """The rows that are meant; those that cannot be used are told.
+
+        Raises:
+            UsageError: no table is named. What reading it raises.
+        """
+        if not self.data:
+            raise UsageError("this study needs a table of your own", where="--data", remedy=f"of the kind {self.task}")
         asked = labelled.Asked(data=self.data, kind=self.task, names=self.columns, document=self.document or None)
-        return labelled.table(asked, say=say)
+        rows = labelled.shipped() if self.data == labelled.SHIPPED else labelled.table(asked, say=say)
+        rows = rows.some(self.sample) if self.sample else rows
+        return dataclasses.replace(rows, test=noisy(rows.test, self.noise)) if self.noise else rows
 
 
 Told = Asked | BakeOff

@@ -1,4 +1,4 @@
-"""Claims as they are written before a study runs: "A beats B", or "A beats B by 0.02", arms by their names."""
+"""Claims as they are written before a study runs, arms by names or titles: "A beats B", or "A beats B by 0.02"."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def claims_of(written: Sequence[str], arms: Sequence[Arm], metric: Metric) -> tu
     Raises:
         UsageError: it claims nothing, or about no arm.
     """
-    titles = {arm.name: arm.title for arm in arms}
-    return tuple(_read(text, titles, metric) for text in written)
+    names = {arm.title: arm.name for arm in arms} | {arm.name: arm.name for arm in arms}
+    return tuple(_read(text, names, metric) for text in written)
 
 
 def each_beats(pairs: Iterable[tuple[Arm, Arm]], metric: Metric) -> tuple[Claim, ...]:
@@ -26,17 +26,19 @@ def each_beats(pairs: Iterable[tuple[Arm, Arm]], metric: Metric) -> tuple[Claim,
     )
 
 
-def _read(text: str, titles: Mapping[str, str], metric: Metric) -> Claim:
+def _read(text: str, names: Mapping[str, str], metric: Metric) -> Claim:
     better, beats, rest = text.partition(" beats ")
     worse, by, margin = rest.partition(" by ")
     if not beats:
         raise UsageError(f"{text!r} claims nothing", where="--claim", remedy='write "A beats B by 0.02"')
     for name in (better.strip(), worse.strip()):
-        if name not in titles:
-            remedy = nearest(name, titles) or f"one of {', '.join(titles)}"
+        if name not in names:
+            remedy = nearest(name, names) or f"one of {', '.join(names)}"
             raise UsageError(f"a claim names no arm: {name!r}", where="--claim", remedy=remedy)
     try:
         least = float(margin) if by else 0.0
     except ValueError:
         raise UsageError(f"{margin!r} is no number", where=f"claim {text!r}") from None
-    return Claim(name=text, better=better.strip(), worse=worse.strip(), metric=metric.name, margin=least)
+    return Claim(
+        name=text, better=names[better.strip()], worse=names[worse.strip()], metric=metric.name, margin=least
+    )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from variorum.study.cells import CellResult
 from variorum.study.executor import Report
-from variorum.study.ways import BATCH, Lesson
+from variorum.study.lesson import BATCH, Lesson
 from variorum.training.optimiser import Optimisation
 
 if TYPE_CHECKING:
@@ -234,14 +234,15 @@ def baseline_cell(
 
 
 def pretrain_cell(
-    *, report: Report, plan: Plan, folder: Path, looks: Sequence[int], unit: str, priced: bool = False,
-    steps: int | None = None,
+    *, report: Report, plan: Plan, folder: Path, looks: Sequence[int], unit: str, judged_length: int = 0,
+    priced: bool = False, steps: int | None = None,
 ) -> CellResult:  # fmt: skip
     """Pretrain as ``plan`` says on the corpus in ``folder``; score every batch of held-out texts.
 
     Args:
         unit: of the scores, "bits per byte" or "nats per target".
         looks: step counts after which the held-out score enters the learning curve.
+        judged_length: tokens of a held-out row; those of a training row if 0.
         priced: what it costs where it only reads is measured too, in a process of its own.
         steps: stop early (a measured start).
     """
@@ -249,7 +250,7 @@ def pretrain_cell(
     from variorum.training.session import assemble
 
     begun = time.perf_counter()
-    session = assemble(plan, folder)
+    session = assemble(plan, folder, judged_length=judged_length)
     run, start = _Run(report, looks, lambda: _mean(_held(session, unit))), _since(begun)
     with deterministic():
         losses = run.follow(session.trainer.advance, plan.steps if steps is None else steps)

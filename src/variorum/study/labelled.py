@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,14 +18,16 @@ from variorum.errors import NotFound, UsageError
 from variorum.study import ways
 from variorum.study.analysis import Truth
 from variorum.study.cells import Cell, CellResult, fingerprint
+from variorum.study.claims import claims_of, each_beats
 from variorum.study.corpora import DOMAINS, plain, snippets, spread, without_leaks
-from variorum.study.design import Arm, Metric, Study, readings
+from variorum.study.design import Arm, Study, readings
 from variorum.study.domain import groups
 from variorum.study.judging import MACRO_F1, Classes, Judge, judged
+from variorum.study.lesson import Lesson
 from variorum.study.session import ANY, THREADS, Declared, Limits, Page, Trials, declared_looks
 from variorum.study.settling import OWN_SEED
-from variorum.study.statistics import Claim, looks_of
-from variorum.study.ways import WAYS, Lesson
+from variorum.study.statistics import looks_of
+from variorum.study.ways import WAYS
 
 NAME, BASELINE, SHIPPED = "bake-off", "baseline", "snippets"
 TEST_SHARE = 5
@@ -68,6 +70,17 @@ class Rows:
         """Names of the classes, where the task has such."""
         return self.judge.names if isinstance(self.judge, Classes) else ()
 
+    def some(self, count: int) -> Rows:
+        """About so many rows, of both sides alike, spread evenly; all of them if there are no more."""
+        share = min(1.0, count / (len(self.train) + len(self.test)))
+        learned, held = (_drawn(side, round(share * len(side))) for side in (self.train, self.test))
+        numbers = {group: i for i, group in enumerate(sorted({self.groups[i] for i in held}))}
+        return replace(
+            self, train=tuple(self.train[i] for i in learned), test=tuple(self.test[i] for i in held),
+            train_labels=tuple(self.train_labels[i] for i in learned),
+            test_labels=tuple(self.test_labels[i] for i in held), groups=tuple(numbers[self.groups[i]] for i in held),
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
@@ -78,9 +91,13 @@ class Wanted:
         epochs, learning_rate, max_length, precision: of every arm that learns.
         rates: learning rates that every arm which learns tries on a part of the training rows, to keep the one that
             suits it; ``learning_rate`` for all if there are none.
+        claims: as they are written; by default of every two arms, that the one named first beats the other.
     """
 
     models: tuple[str, ...]
+    title: str = ""
+    question: str = "Which of these answers best, and what does an answer cost?"
+    claims: tuple[str, ...] = ()
     seeds: int = 5
     looks: tuple[int, ...] = ()
     epochs: int = 3
@@ -169,7 +186,7 @@ def rows(data: str, *, train: int | None = None, test: int | None = None) -> Row
 
 
 def declare(wanted: Wanted, rows: Rows, out: Path, *, limits: Limits = ANY, keep: bool = True) -> Declared:
-    """Fix arms, rows, claims and cells: of every two arms, that the one named first beats the other.
+    """Fix arms, rows, claims and cells.
 
     Raises:
         UsageError: no model, one named twice, a way that cannot do the task, or too few seeds. NotFound: no such model.
@@ -213,8 +230,9 @@ class _Design:
                f"training rows: {told}"] if told else []),
         ]  # fmt: skip
         study = Study(
-            name=NAME, title=f"Which model for {rows.where}?", arms=arms, claims=_claims(arms, metric), metric=metric,
-            question="Which of these answers best, and what does an answer cost?", seeds=tuple(range(wanted.seeds)),
+            name=NAME, title=wanted.title or f"Which model for {rows.where}?", arms=arms, metric=metric,
+            claims=claims_of(wanted.claims, arms, metric) or each_beats(_pairs(arms), metric),
+            question=wanted.question, seeds=tuple(range(wanted.seeds)),
             looks=declared_looks(self.out, cells, looks, keep=self.keep),
             budget=f"{len(rows.train):,} labelled rows, {wanted.epochs} epochs",
             items=f"{len(rows.test):,} rows held out, in {max(rows.groups) + 1} groups of documents",
@@ -273,11 +291,9 @@ class _Design:
         return {"way": way, "lesson": lesson, "state": _content(model)}
 
 
-def _claims(arms: Sequence[Arm], metric: Metric) -> tuple[Claim, ...]:
-    return tuple(
-        Claim(name=f"{a.title} beats {b.title}", better=a.name, worse=b.name, metric=metric.name)
-        for a, b in itertools.combinations((*arms[1:], arms[0]), 2)
-    )
+def _pairs(arms: Sequence[Arm]) -> Iterable[tuple[Arm, Arm]]:
+    """Of every two arms the one named first before the other; the baseline is named last."""
+    return itertools.combinations((*arms[1:], arms[0]), 2)
 
 
 def said(row: Any) -> str:
@@ -323,6 +339,11 @@ def _content(model: str) -> str:
         return ""  # made from nothing
     files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
     return fingerprint([f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files])
+
+
+def _drawn(rows: Sequence[Any], most: int) -> list[int]:
+    """Places of so many rows, picked and ordered by a hash: the same ones everywhere, all kinds mixed."""
+    return sorted(range(len(rows)), key=lambda i: _hash(f"{i}/{said(rows[i])}"))[:most]
 
 
 def _hash(text: str) -> int:

@@ -71,6 +71,7 @@ class Wanted:
         rates: learning rates that every arm tries on training texts, to keep the one that suits it.
         matched: what gave every arm the first one's parameters, if anything did.
         priced: measure what each arm costs where it only reads.
+        judged_length: tokens of a held-out row; those of a training row if 0.
     """
 
     title: str
@@ -89,8 +90,11 @@ class Wanted:
     rates: tuple[float, ...] = ()
     matched: Literal["", "width", "depth"] = ""
     priced: bool = False
+    judged_length: int = 0
 
     def __post_init__(self) -> None:
+        if self.judged_length and self.probe is not None:
+            raise UsageError("labelled rows are read as long as they are", where="--judged-length")
         if self.rates and self.wishes.rate is not None:
             raise UsageError("one rate is given, and rates to pick from", where="--rates", remedy="drop --rate")
         if len(set(self.rates)) < len(self.rates) or any(rate <= 0 for rate in self.rates) or len(self.rates) == 1:
@@ -179,7 +183,7 @@ def _trained(wanted: Wanted, *, vocab: int, pad_id: int | None) -> list[Trained]
         if recipe is not spec:  # how rows are cut belongs to the objective
             own = settle(spec, wanted.wishes)
             settled = replace(settled, format=own.format, why=settled.why | {"format": own.why["format"]})
-        spec = worded(spec, vocab=vocab, pad_id=pad_id, length=settled.length)
+        spec = worded(spec, vocab=vocab, pad_id=pad_id, length=max(settled.length, wanted.judged_length))
         spec = spec.set({"tokenizer": _spec(wanted.arms[0]).tokenizer})
         rules.require(spec, rules.BUILD)
         rows = settled.batch * settled.length
@@ -266,7 +270,10 @@ class _Design:
     def _items(self) -> str:
         probe = self.wanted.probe
         if probe is None:
-            return f"{self.ground.facts['validation']['documents']:,} held-out documents, read in batches of their own"
+            longer = self.wanted.judged_length
+            rows = f", in rows of {longer} tokens" if longer else ""
+            documents = self.ground.facts["validation"]["documents"]
+            return f"{documents:,} held-out documents, read in batches of their own{rows}"
         return (
             f"{len(probe.test):,} held-out rows of {probe.where}, after {PROBE['epochs']} epochs of fine-tuning on "
             f"{len(probe.train):,}"
@@ -313,6 +320,8 @@ class _Design:
             work |= {"looks": tuple(sorted(looks)), "unit": self.metric.unit}
         else:
             work |= {"rows": {"train": probe.train, "labels": probe.train_labels, "test": probe.test}, "how": PROBE}
+        if self.wanted.judged_length:
+            work["judged_length"] = self.wanted.judged_length
         if self.wanted.priced and seed == 0:
             work["priced"] = True
         return Cell(

@@ -1,5 +1,6 @@
-"""How an arm comes to answer: a simple baseline, a model that is fine-tuned, a frozen body under a new head, or a model
-that is only asked. An arm is said as ``WAY:MODEL``; a model alone is fine-tuned.
+"""How an arm comes to answer: a simple baseline, a model that is fine-tuned, a frozen body under a new head, a student,
+a model that writes the answer as a word, or one that is only asked. An arm is said as ``WAY:MODEL``; a model alone is
+fine-tuned.
 
 A way learns from labelled rows and answers others; what it keeps in a folder is enough for another process to answer
 alike, which is where :mod:`variorum.study.answering` measures what an answer costs.
@@ -9,107 +10,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from variorum.errors import UsageError
+from variorum.study.lesson import BATCH, Learned, Lesson, Predict, Way
 
 if TYPE_CHECKING:
     from variorum.spec.model import Model
     from variorum.tasks.estimator import Estimator
     from variorum.tasks.zero_shot import Scorer
 
-BATCH = 32
-"""Rows of a step, as the estimators have it."""
 NAMED = ("classify", "pairs")
 """Kinds of task whose answers are names, which a model can be asked for."""
+IMITATED = ("classify", "pairs", "number", "pairs-number", "tag")
+"""Kinds of task that a student can be taught by a teacher."""
 READ = 256
 """Tokens of a text that a model is asked about, unless it is told how many."""
-Predict = Callable[[Sequence[Any]], list[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What an arm is given to learn from.
-
-    Attributes:
-        kind: of the task. model: as :func:`variorum.tasks.start.start` takes it; empty for a baseline.
-        X, y: rows and what is right for each. classes: names of the numbers in ``y``, where these are classes.
-        how: parameters of the estimator.
-    """
-
-    kind: str
-    model: str
-    X: Sequence[Any]
-    y: Sequence[Any]
-    classes: tuple[str, ...] = ()
-    seed: int = 0
-    how: Mapping[str, Any] = field(default_factory=dict)
-
-    def some(self, rows: int) -> Lesson:
-        """One reading of so many of the rows, spread evenly: for a timed start."""
-        picked = range(0, len(self.X), max(1, len(self.X) // rows))[:rows]
-        X, y = ([values[i] for i in picked] for values in (self.X, self.y))
-        return replace(self, X=X, y=y, how={**self.how, "epochs": 1})
-
-
-class Learned(Protocol):
-    """An arm that can answer."""
-
-    @property
-    def parameters(self) -> int:
-        """Numbers that it holds."""
-
-    @property
-    def steps(self) -> int:
-        """Of its training."""
-
-    @property
-    def seconds(self) -> float:
-        """That training took."""
-
-    @property
-    def losses(self) -> tuple[float, ...]:
-        """Of each epoch."""
-
-    def answer(self, X: Sequence[Any]) -> list[Any]:
-        """An answer for each row, as JSON holds it."""
-
-    def keep(self, folder: Path) -> int:
-        """Write what ``recall`` of its way reads; gives the bytes of what somebody would ship."""
-
-    def flops(self, X: Sequence[Any]) -> int | None:
-        """Forward operations of a row of mean length, by the spec; ``None`` where there is none."""
-
-
-class Way(Protocol):
-    """One way."""
-
-    @property
-    def note(self) -> str:
-        """What it is, in words."""
-
-    @property
-    def seeded(self) -> bool:
-        """Whether chance has a part in it."""
-
-    def check(self, kind: str) -> None:
-        """See that it can do tasks of this kind.
-
-        Raises:
-            UsageError: it cannot.
-        """
-
-    def steps(self, rows: int, how: Mapping[str, Any]) -> int:
-        """Units of progress of a whole cell."""
-
-    def learn(self, lesson: Lesson) -> Learned:
-        """Learn."""
-
-    def recall(self, folder: Path) -> Predict:
-        """What :meth:`Learned.keep` wrote, ready to answer."""
 
 
 class Simple:
@@ -137,6 +56,10 @@ class _Fitted:
     losses: tuple[float, ...] = ()
 
     def __init__(self, lesson: Lesson) -> None:
+        import sklearn.feature_extraction.text
+        import sklearn.linear_model
+        import sklearn.svm  # noqa: F401 - before the clock starts: what is imported grows with no rows
+
         from variorum.tasks.baselines import baseline
 
         begun = time.perf_counter()
@@ -183,16 +106,54 @@ class Tuned:
         return int(how["epochs"]) * -(-rows // BATCH)
 
     def learn(self, lesson: Lesson) -> Learned:
-        from variorum.tasks.registry import task
-
-        given = {"adapt": self.adapt, "validation": 0.0, "batch_size": BATCH, **lesson.how}
-        made = task(lesson.kind)(model=str(place(lesson.model)), random_state=lesson.seed, **given)
-        return _Estimated(made.fit(list(lesson.X), list(lesson.y)))
+        return _Estimated(_fitted(lesson, lesson.kind, lesson.y, adapt=self.adapt))
 
     def recall(self, folder: Path) -> Predict:
         from variorum.tasks.registry import load
 
         return _Estimated(load(folder / "model")).answer
+
+
+def _fitted(lesson: Lesson, kind: str, y: Sequence[Any], *, adapt: str = "full") -> Estimator:
+    """An estimator of this kind, fitted to the rows of a lesson."""
+    from variorum.tasks.registry import task
+
+    given = {"adapt": adapt, "validation": 0.0, "batch_size": BATCH, **lesson.how}
+    made = task(kind)(model=str(place(lesson.model)), random_state=lesson.seed, **given)
+    return made.fit(list(lesson.X), list(y))
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A student of half the layers, made after the model was fine-tuned and with its weights to begin with; of what its
+    ``lesson`` consists says :data:`variorum.tasks.distil.LESSONS`."""
+
+    lesson: str
+    note: str
+    seeded: bool = True
+
+    def check(self, kind: str) -> None:
+        if kind not in IMITATED:
+            raise UsageError(
+                f"no student is taught {kind!r}", where="distil", remedy=f"it can be {', '.join(IMITATED)}"
+            )
+
+    def steps(self, rows: int, how: Mapping[str, Any]) -> int:
+        return 2 * WAYS["tune"].steps(rows, how)
+
+    def learn(self, lesson: Lesson) -> Learned:
+        from variorum.objectives.imitation import Imitating
+        from variorum.tasks.distil import LESSONS, Distilling, distil
+
+        teacher = _fitted(lesson, lesson.kind, lesson.y)
+        half = max(stack.depth for stack in teacher.model_.spec.architecture.stacks.values()) // 2
+        how = Distilling(student=str(half), lesson=Imitating(**LESSONS[self.lesson]))
+        student, before = _Estimated(distil(teacher, list(lesson.X), list(lesson.y), how)), _Estimated(teacher)
+        student.steps, student.seconds = student.steps + before.steps, student.seconds + before.seconds
+        return student
+
+    def recall(self, folder: Path) -> Predict:
+        return WAYS["tune"].recall(folder)
 
 
 class _Estimated:
@@ -215,15 +176,59 @@ class _Estimated:
         return _flops(model.spec, model.head_names, lengths)
 
 
+class Written:
+    """An encoder-decoder that is fine-tuned to write the name of the answer (T5)."""
+
+    note, seeded = "fine-tuned to write the label", True
+
+    def check(self, kind: str) -> None:
+        _named(kind, "text")
+
+    def steps(self, rows: int, how: Mapping[str, Any]) -> int:
+        return WAYS["tune"].steps(rows, how)
+
+    def learn(self, lesson: Lesson) -> Learned:
+        words = [lesson.classes[number] for number in lesson.y]
+        return _Writing(_fitted(lesson, f"{lesson.kind}-text", words), lesson.classes)
+
+    def recall(self, folder: Path) -> Predict:
+        from variorum.tasks.registry import load
+
+        return _Writing(load(folder / "model"), json.loads((folder / CLASSES).read_bytes())).answer
+
+
+CLASSES = "classes.json"
+
+
+class _Writing(_Estimated):
+    """Answers by number, of what writes them by name."""
+
+    def __init__(self, estimator: Estimator, classes: Sequence[str]) -> None:
+        super().__init__(estimator)
+        self.classes = list(classes)
+
+    def answer(self, X: Sequence[Any]) -> list[Any]:
+        return [self.classes.index(word) for word in super().answer(X)]
+
+    def keep(self, folder: Path) -> int:
+        (folder / CLASSES).write_text(json.dumps(self.classes), "utf-8")
+        return super().keep(folder)
+
+
+def _named(kind: str, way: str) -> None:
+    """See that answers to tasks of a kind are names; raises as :meth:`Way.check`."""
+    if kind not in NAMED:
+        raise UsageError(f"a model cannot be asked for what {kind!r} wants", where=way,
+                         remedy=f"it names labels: {', '.join(NAMED)}")  # fmt: skip
+
+
 class Asked:
     """A model that was never trained on the labels: scored as ``variorum label`` does, the leaning taken out."""
 
     note, seeded = "asked, not trained", False
 
     def check(self, kind: str) -> None:
-        if kind not in NAMED:
-            raise UsageError(f"a model cannot be asked for what {kind!r} wants", where="prompt",
-                             remedy=f"it names labels: {', '.join(NAMED)}")  # fmt: skip
+        _named(kind, "prompt")
 
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return 1
@@ -278,6 +283,10 @@ WAYS: Mapping[str, Way] = {
     "tune": Tuned("full", "fine-tuned"),
     "head": Tuned("head", "its body frozen under a new head"),
     "lora": Tuned("lora", "fine-tuned by low-rank adapters"),
+    "distil": Taught("both", "half of its layers, taught by it and by the labels"),
+    "distil-soft": Taught("soft", "half of its layers, taught by it alone"),
+    "distil-hard": Taught("hard", "half of its layers, taught by the labels alone"),
+    "text": Written(),
     "prompt": Asked(),
 }
 """Every way, by the word for it."""

@@ -12,7 +12,6 @@ from variorum.spec.small import SCALES, scaled, worded
 
 if TYPE_CHECKING:
     from variorum.face import Model
-    from variorum.text import Tokenizer
 
 VOCAB, LENGTH = 4096, 128
 """Ids and longest text, in tokens, of a model that is made from nothing."""
@@ -64,9 +63,10 @@ def _made(scale: str, name: str, wanted: Wanted, texts: Sequence[str]) -> Model:
     from variorum.checkpoint.load import Fresh
     from variorum.face import build
     from variorum.family import find
+    from variorum.text.like import train_like
 
     spec = scaled(find(name), SCALES[scale])
-    tokenizer = _learned(texts, name)
+    tokenizer = train_like(spec, texts, VOCAB + 2 * len(set().union(*texts)))
     spec = worded(spec, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id, length=wanted.length)
     if wanted.head is not None and wanted.labels:
         if wanted.head not in spec.architecture.heads:
@@ -77,15 +77,3 @@ def _made(scale: str, name: str, wanted: Wanted, texts: Sequence[str]) -> Model:
     model = build(own, head=wanted.head, seed=wanted.seed)
     model.tokenizer, model.label_names = tokenizer, wanted.labels
     return model.to(wanted.device)
-
-
-def _learned(texts: Sequence[str], name: str) -> Tokenizer:
-    from variorum.text.families import family_named
-    from variorum.text.train import train
-
-    try:
-        family = family_named(name).name
-    except NotFound:
-        family = "bert"
-    characters = set().union(*texts)
-    return train(texts, VOCAB + 2 * len(characters), family=family)

@@ -32,8 +32,9 @@ class Source:
     """Where documents come from.
 
     Attributes:
-        place: a file, a folder of files, ``austen`` (the shipped novels by chapter), or ``hf:org/name`` with
-            ``:config`` and ``@split`` after it where needed (the ``hub`` extra).
+        place: a file, a folder of files, ``austen`` (the shipped novels by chapter) or one of them
+            (``austen/Persuasion``), or ``hf:org/name`` with ``:config`` and ``@split`` after it where needed (the
+            ``hub`` extra).
         by: what a document is in a text file.
         column: where the text is, in files of rows.
     """
@@ -52,17 +53,21 @@ class Source:
         return (text for text in self._every() if text.strip())
 
     def _every(self) -> Iterator[str]:
-        if self.place == SHIPPED:
-            yield from shipped_chapters()
+        if self._shipped:
+            yield from shipped_chapters(self.place.removeprefix(SHIPPED).removeprefix("/"))
         elif self.place.startswith(FROM_HUB):
             yield from _hub(self.place.removeprefix(FROM_HUB), self.column)
         else:
             for path in self.files():
                 yield from _READERS[_kind(path)](path, self)
 
+    @property
+    def _shipped(self) -> bool:
+        return self.place == SHIPPED or self.place.startswith(f"{SHIPPED}/")
+
     def files(self) -> list[Path]:
         """The files behind it, in order; none for what is shipped or fetched."""
-        if self.place == SHIPPED or self.place.startswith(FROM_HUB):
+        if self._shipped or self.place.startswith(FROM_HUB):
             return []
         path = Path(self.place).expanduser()
         if path.is_dir():
@@ -92,11 +97,19 @@ class Source:
         return digest.hexdigest()
 
 
-def shipped_chapters() -> Iterator[str]:
-    """The chapters of the shipped novels, in reading order, headings left out."""
-    from .corpora import austen
+def shipped_chapters(title: str = "") -> Iterator[str]:
+    """The chapters of the shipped novels, or of one, in reading order, headings left out.
 
-    for novel in austen().values():
+    Raises:
+        NotFound: none has that title.
+    """
+    from .corpora import NOVELS, austen
+
+    if title and title not in NOVELS:
+        where = f"{SHIPPED}/{title}"
+        raise NotFound("no such novel is shipped", where=where, remedy=nearest(title, NOVELS) or ", ".join(NOVELS))
+    novels = austen()
+    for novel in [novels[title]] if title else novels.values():
         parts = (part.strip() for part in _HEADING.split(novel)[1:])
         yield from (part for part in parts if len(part) > _SHORTEST_CHAPTER)
 

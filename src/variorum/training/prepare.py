@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from variorum.checkpoint import manifest
-from variorum.errors import NotFound, OverBudget, UsageError, VariorumError
+from variorum.errors import OverBudget, VariorumError
 from variorum.inference.peak import peak_bytes
 from variorum.spec.model import Model as Spec
 from variorum.spec.rules import check
@@ -103,24 +103,9 @@ def vocabulary(asked: Asked, split: shards.Split) -> Tokenizer:
     """The tokenizer that was named, or one learned from the training side in the way of the spec's family."""
     if asked.tokenizer:
         return _named(asked.tokenizer)
-    from variorum.text.families import FAMILIES, USUAL, Method
-    from variorum.text.train import train
+    from variorum.text.like import train_like
 
-    spec = reference(asked)
-    family = _family(spec)
-    kind = spec.tokenizer.kind
-    if family is None or kind not in FAMILIES[family].methods:
-        if kind not in USUAL:
-            raise UsageError(f"a tokenizer of {kind} is not learned here", remedy="give one with --tokenizer")
-        family = USUAL[kind]  # type: ignore[index]
-    # By likelihood, rare pairs are merged first, and the most frequent words stay spelt out.
-    frequent: Method | None = "wordpiece-by-frequency" if kind == "wordpiece" else None
-    size, lower = (0, None) if kind == "bytes" else (asked.vocab, _lower(spec))
-    return train(_training_texts(asked, split), size, family=family, method=frequent, lower=lower)
-
-
-def _lower(spec: Spec) -> bool:
-    return not spec.tokenizer.cased
+    return train_like(reference(asked), _training_texts(asked, split), asked.vocab)
 
 
 def _training_texts(asked: Asked, split: shards.Split) -> Iterator[str]:
@@ -135,19 +120,6 @@ def _named(name: str) -> Tokenizer:
     if spec is not None and spec.tokenizer.kind == "bytes":
         return byte_tokenizer()
     return load_tokenizer(locate(name))
-
-
-def _family(spec: Spec) -> str | None:
-    """The family in whose way a vocabulary is learned: the nearest of the lineage that has one."""
-    from variorum.family import sizes
-    from variorum.text.families import family_named
-
-    for model in reversed(spec.lineage):
-        try:
-            return family_named(sizes().get(model.name.lower(), model.name)).name
-        except NotFound:
-            continue
-    return None
 
 
 def prepare(

@@ -82,8 +82,13 @@ def within_training(folder: Path) -> tuple[Corpus, Corpus]:
     return corpus.some(chosen[~held]), corpus.some(chosen[held])
 
 
-def assemble(plan: Plan, folder: Path, world: World = ALONE, *, sides: Sides = both) -> Session:
+def assemble(
+    plan: Plan, folder: Path, world: World = ALONE, *, sides: Sides = both, judged_length: int = 0
+) -> Session:  # fmt: skip
     """Everything in its first state, trained by ``world`` together on the texts in ``folder``.
+
+    Args:
+        judged_length: tokens of a held-out row; those of a training row if 0.
 
     Raises:
         UsageError: the architecture does not allow the objective, there is too little text, or a step's rows cannot be
@@ -112,7 +117,7 @@ def assemble(plan: Plan, folder: Path, world: World = ALONE, *, sides: Sides = b
         model, objective, feed, plan.settled.optimisation(plan.steps), seed=plan.seed,
         compute=Compute(device=world.device, precision=plan.precision, recompute=plan.recompute), world=world,  # type: ignore[arg-type]
     )  # fmt: skip
-    held = cutter.held(apart)
+    held = cutter.held(apart, judged_length or plan.settled.length)
     return Session(model=model, objective=objective, feed=feed, trainer=trainer, held=held, seed=plan.seed)
 
 
@@ -160,12 +165,12 @@ class _Cutter:
             return [phase(0, steps, settled.length)]
         return [phase(0, border, settled.early_length), phase(border, steps, settled.length)]
 
-    def held(self, corpus: Corpus) -> list[Batch]:
+    def held(self, corpus: Corpus, length: int) -> list[Batch]:
         """Held-out batches, spread evenly over all documents."""
         if not corpus.documents:
             return []
-        rows = self.rows(corpus, self.settled.length)
-        count = min(len(rows), HELD_ROWS)
+        rows = self.rows(corpus, length)
+        count = min(len(rows), max(FEWEST_BATCHES, HELD_ROWS * self.settled.length // length))
         size = max(1, min(HELD_BATCH, count // FEWEST_BATCHES))
         numbers = [i * len(rows) // count for i in range(count)]
         if rows.texts == 2:  # a false pair is made of two documents, so neighbours are not kept together
