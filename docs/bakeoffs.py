@@ -86,9 +86,10 @@ def main(words: list[str]) -> None:
     """Hold what is named, or all."""
     rows = int(words.pop(words.index("--rows") + 1)) if "--rows" in words else None
     names = [word for word in words if word != "--rows"] or list(TABLES)
-    known: dict[str, Told] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     for name in names:
-        known[name] = held(name, rows)
+        found = held(name, rows)
+        known: dict[str, Told] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+        known[name] = found
         if rows is None:
             FIGURES.write_text(json.dumps(known, indent=1) + "\n")
             marked.write(PAGE, BEGIN, END, page(known))

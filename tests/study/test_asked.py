@@ -54,6 +54,20 @@ def test_a_file_that_names_models_is_a_bake_off(tmp_path: Path):
     assert told.ceilings == Ceilings(latency=0.02, memory=5e8)
 
 
+def test_a_bake_off_takes_a_sample_mistypes_what_is_held_out_and_claims_by_titles(tmp_path: Path):
+    words = {"models": ["one: nano", "two: head:nano"], "sample": 400, "seeds": 3, "claims": ["two beats one by 0.1"]}
+    clean, noise = asked(words, where="here"), asked({**words, "noise": 0.1}, where="here")
+    rows, mistyped = clean.rows(quiet), noise.rows(quiet)
+    assert len(rows.train) + len(rows.test) == 400 and set(rows.test_labels) == {0, 1, 2, 3}
+    assert sorted(set(rows.groups)) == list(range(max(rows.groups) + 1))
+    assert mistyped.train == rows.train and mistyped.test_labels == rows.test_labels
+    assert sum(a != b for a, b in zip(rows.test, mistyped.test, strict=True)) > 0.9 * len(rows.test)
+    [study] = clean.declare(tmp_path, keep=False, say=quiet).studies
+    assert [(one.better, one.worse, one.margin) for one in study.claims] == [("model2", "model1", 0.1)]
+    with pytest.raises(UsageError, match="needs a table"):
+        BakeOff(models=("nano",), data="").rows(quiet)
+
+
 def test_flags_depart_from_what_was_asked():
     told = changed(Asked(arms=("gpt2", "llama")), {"seeds": 3, "validation": 1}, where="here")
     assert told == Asked(arms=("gpt2", "llama"), seeds=3, validation=1.0)

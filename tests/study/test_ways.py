@@ -10,7 +10,8 @@ import pytest
 
 from variorum.errors import NotFound, RunFailed, UsageError
 from variorum.study import answering, ways
-from variorum.study.ways import WAYS, Lesson
+from variorum.study.lesson import Lesson
+from variorum.study.ways import WAYS
 from variorum.tasks.start import Wanted, start
 
 WORDS = {"sea": ["wave", "salt", "ship", "tide"], "sky": ["wing", "star", "cloud", "wind"]}
@@ -47,6 +48,34 @@ def test_a_frozen_body_stays_as_it_was():
 
     learned = WAYS["head"].learn(LESSON)
     assert isinstance(learned, _Estimated) and learned.estimator.history_.learned < learned.parameters / 20
+
+
+@pytest.mark.mechanism("Z11")
+def test_a_student_has_half_the_layers_and_answers_for_itself(tmp_path: Path):
+    teacher = WAYS["tune"].learn(LESSON)
+    for word in ("distil", "distil-soft", "distil-hard"):
+        student = WAYS[word].learn(LESSON)
+        assert student.steps == WAYS[word].steps(48, LESSON.how) == 2 * teacher.steps
+        assert student.flops(TEXTS) < 0.6 * teacher.flops(TEXTS) and student.parameters < teacher.parameters
+        answers = student.answer(TEXTS)
+        assert sum(a == b for a, b in zip(answers, LESSON.y, strict=True)) > 40
+        (folder := tmp_path / word).mkdir()
+        student.keep(folder)
+        assert WAYS[word].recall(folder)(TEXTS[:6]) == answers[:6]
+    with pytest.raises(UsageError, match="no student is taught 'seq2seq'"):
+        WAYS["distil"].check("seq2seq")
+
+
+@pytest.mark.mechanism("Z18")
+def test_an_encoder_decoder_writes_the_label(tmp_path: Path):
+    how = {**LESSON.how, "epochs": 6, "learning_rate": 3e-3}
+    written = WAYS["text"].learn(dataclasses.replace(LESSON, model="nano:t5", how=how))
+    answers = written.answer(TEXTS)
+    assert sum(a == b for a, b in zip(answers, LESSON.y, strict=True)) > 40
+    written.keep(tmp_path)
+    assert WAYS["text"].recall(tmp_path)(TEXTS[:6]) == answers[:6]
+    with pytest.raises(UsageError, match="names labels"):
+        WAYS["text"].check("number")
 
 
 def test_a_model_made_by_pretrain_is_found_in_its_run(tmp_path: Path):

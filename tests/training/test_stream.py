@@ -60,7 +60,9 @@ def test_the_kinds_of_files_give_the_same_documents(tmp_path: Path):
     (tmp_path / "d.txt").write_text("One. Two.\n\nThree.\nFour.\n")
     assert list(Source(place=str(tmp_path / "d.txt")).documents()) == ["One. Two.", "Three. Four."]
     assert len(list(Source(place=str(tmp_path), column="body").documents())) == 8
-    assert len(list(Source(place="austen").documents())) == 269
+    novels = list(Source(place="austen").documents())
+    assert len(novels) == 269
+    assert len(one := list(Source(place="austen/Persuasion").documents())) == 24 and set(one) < set(novels)
 
 
 def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path):
@@ -69,6 +71,8 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path):
         list(Source(place=str(tmp_path / "a.jsonl")).documents())
     with pytest.raises(NotFound, match="did you mean austen"):
         list(Source(place="austin").documents())
+    with pytest.raises(NotFound, match="did you mean Persuasion"):
+        list(Source(place="austen/Persuation").documents())
     (tmp_path / "b.pdf").write_text("x")
     with pytest.raises(UsageError, match=r"cannot read documents from \.pdf"):
         list(Source(place=str(tmp_path / "b.pdf")).documents())

@@ -253,8 +253,9 @@ def bakeoff(
     Args:
         data: A table (.csv, .tsv, .jsonl, .parquet), or snippets: the shipped ones, by domain.
         models: Directories, names in the cache, GGUF files, runs of pretrain; nano for a BERT made from nothing,
-            nano:NAME for another. head:MODEL learns a head on a frozen body, lora:MODEL adapters, prompt:MODEL is
-            asked and learns nothing. "NAME: MODEL" names an arm.
+            nano:NAME for another. head:MODEL learns a head on a frozen body, lora:MODEL adapters, distil:MODEL teaches
+            a student of half its layers, text:MODEL writes the label, prompt:MODEL is asked and learns nothing.
+            "NAME: MODEL" names an arm.
         dry_run: Measure and print the plan, compute nothing.
     """
     return _begun(asked(data, models, contest), contest.out, means, dry_run)
