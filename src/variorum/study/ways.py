@@ -134,9 +134,8 @@ class Taught:
 
     def check(self, kind: str) -> None:
         if kind not in IMITATED:
-            raise UsageError(
-                f"no student is taught {kind!r}", where="distil", remedy=f"it can be {', '.join(IMITATED)}"
-            )
+            raise UsageError(f"no student is taught {kind!r}", where="distil",
+                             remedy=f"any of {', '.join(IMITATED)}")  # fmt: skip
 
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return 2 * WAYS["tune"].steps(rows, how)
