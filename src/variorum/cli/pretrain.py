@@ -48,12 +48,14 @@ def command(
     set: Annotated[tuple[str, ...], Option(many=True)] = (), dry_run: bool = False, texts: Texts = TEXTS,
     wishes: Wishes = NO_WISHES, how: How = PLAINLY, keeping: Keeping = USUAL, running: Running = HERE,
 ) -> int:  # fmt: skip
-    """Train a model from nothing; the plan comes first, and the same command again goes on where it was stopped.
+    """Train a model, from nothing or from its weights; the plan comes first, and the same command again goes on where
+    it was stopped.
 
     Started by torchrun, its processes train one model together.
 
     Args:
-        spec: A model, a published size, or a spec file; its objective and its recipe are taken with it.
+        spec: A model, a published size, or a spec file, trained from nothing; or weights to begin with: a directory
+            (./bert), a GGUF file, org/name in the cache, a folder of pretrain. Objective and recipe are taken with it.
         data: A file (.txt, .jsonl, .parquet), a folder of them, austen (the shipped novels) or one (austen/Emma), or
             hf:org/name.
         more: Further ones.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from variorum.files import write_whole
 from variorum.training import shards
-from variorum.training.rundir import CARD, DATA, MODEL, Plan, read_run
+from variorum.training.rundir import CARD, DATA, MODEL, START, Plan, read_run
 
 if TYPE_CHECKING:
     from variorum.training.evaluate import Score
@@ -32,11 +32,12 @@ def _text(folder: Path, session: Session, plan: Plan, score: Score | None) -> st
     sources = ", ".join(source["place"] for source in asked["sources"])
     why = "\n".join(f"| {name} | {getattr(settled, name)} | {reason} |" for name, reason in settled.why.items())
     networks = ", ".join(f"`{name}/`" for name in session.trainer.networks if name != "model")
+    begun = f" It began with the weights of `{asked['model']}`." if (folder / START).is_dir() else ""
     beside = f" Beside it lie {networks}, which its objective trained too." if networks else ""
     return f"""# {spec.name}, trained here
 
 {spec.cite}. {parameters:,} parameters, {spec.architecture.vocab:,} tokens in the vocabulary, objective
-{spec.objective.kind}. The model is in `{MODEL}/`.{beside}
+{spec.objective.kind}. The model is in `{MODEL}/`.{beside}{begun}
 
 ## Result
 

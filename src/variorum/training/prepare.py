@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from variorum.checkpoint import manifest
-from variorum.errors import OverBudget, VariorumError
+from variorum.errors import OverBudget, UsageError, VariorumError
 from variorum.inference.peak import peak_bytes
 from variorum.spec.model import Model as Spec
 from variorum.spec.rules import check
 from variorum.spec.small import scale_named, scaled, worded
 from variorum.text import Tokenizer, load_tokenizer
 from variorum.text.stream import documents
-from variorum.training import shards
+from variorum.training import beginning, shards
 from variorum.training.budget import Budget, budget_of
 from variorum.training.progress import Progress
 from variorum.training.recipes import Settled, settle
@@ -75,32 +75,46 @@ def fitted(asked: Asked, tokenizer: Tokenizer, settled: Settled) -> Spec:
     Raises:
         UsageError: what comes out breaks a rule.
     """
-    spec = reference(asked)
-    length = settled.length
-    spec = worded(spec, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id, length=length)
+    spec, length = reference(asked), settled.length
+    if beginning.source(asked.model) is None:
+        spec = worded(spec, vocab=tokenizer.vocab_size, pad_id=tokenizer.pad_id, length=length)
+    else:
+        beginning.check_length(spec, length)
     for problem in check(spec):
         raise problem.error()
     return spec
 
 
 def reference(asked: Asked) -> Spec:
-    """The spec that was named, changed and scaled as asked."""
+    """The spec that was named, or that of the weights that were, changed and scaled as asked.
+
+    Raises:
+        UsageError: weights cannot be scaled, and have a vocabulary.
+    """
+    spec = _named_spec(asked)
+    if beginning.source(asked.model) is not None and (asked.scale or asked.tokenizer):
+        what, flag = ("a size", "--scale") if asked.scale else ("a vocabulary", "--tokenizer")
+        raise UsageError(f"weights have {what} of their own", where=asked.model, remedy=f"leave {flag} out")
+    return scaled(spec, scale_named(asked.scale)) if asked.scale else spec
+
+
+def _named_spec(asked: Asked) -> Spec:
     from variorum.family.reference import architecture
 
-    spec = architecture(asked.model, set=asked.set)
-    return scaled(spec, scale_named(asked.scale)) if asked.scale else spec
+    place = beginning.source(asked.model)
+    return architecture(asked.model if place is None else beginning.spec_of(place), set=asked.set)
 
 
 def settled_for(asked: Asked) -> Settled:
     """The numbers of the run that was asked for."""
-    from variorum.family.reference import architecture
-
-    published = architecture(asked.model, set=asked.set).architecture.width
+    published = _named_spec(asked).architecture.width
     return settle(reference(asked), asked.wishes, published_width=published)
 
 
 def vocabulary(asked: Asked, split: shards.Split) -> Tokenizer:
     """The tokenizer that was named, or one learned from the training side in the way of the spec's family."""
+    if (place := beginning.source(asked.model)) is not None:
+        return load_tokenizer(place)
     if asked.tokenizer:
         return _named(asked.tokenizer)
     from variorum.text.like import train_like
@@ -141,11 +155,22 @@ def prepare(
         spec=spec, settled=settled, steps=1000, every=1, saves=1, patience=0, seed=asked.wishes.seed,
         precision=asked.wishes.precision, recompute=asked.wishes.recompute, machine=machine(threads, world),
     )  # fmt: skip
+    world.first(lambda: _begin(asked, spec, tokenizer, folder))
     measured = measure(plan, folder, world)
     looks = _looks(budget, measured)
     steps = _steps(budget, settled, measured, looks)
     every = math.ceil(steps / looks)
     return dataclasses.replace(plan, steps=steps, every=every, saves=every), measured
+
+
+def _begin(asked: Asked, spec: Spec, tokenizer: Tokenizer, folder: Path) -> None:
+    """Bring the weights that a run begins with into its folder."""
+    from variorum.objectives.making import objective_for
+    from variorum.objectives.symbols import Symbols
+
+    if (place := beginning.source(asked.model)) is not None:
+        objective = objective_for(spec, Symbols.of(tokenizer, spec.architecture.vocab))
+        beginning.keep(place, spec, objective.requires, folder)
 
 
 def corpus(asked: Asked, folder: Path, *, workers: int, say: Say) -> None:

@@ -38,7 +38,7 @@ def pretrain(
     asked: Asked, out: Path, *, how: How = PLAINLY, keeping: Keeping = USUAL, dry_run: bool = False, say: Say,
     world: World = ALONE,
 ) -> Result | Forecast:  # fmt: skip
-    """Train a model from nothing, as asked, in the folder ``out``; or go on where an earlier call stopped.
+    """Train a model as asked in the folder ``out``; or go on where an earlier call stopped.
 
     Each process of ``world`` makes this call.
 

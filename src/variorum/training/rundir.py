@@ -4,6 +4,7 @@
 
     run.json        what was asked and settled: with the data, all that the weights depend on
     data/           the corpus as shards, and its tokenizer
+    start/          the weights that it begins with, if it does not begin with nothing
     checkpoints/    snapshots to go on from
     metrics.jsonl   one line a step and a line an evaluation, without times
     speed.jsonl     times
@@ -33,6 +34,7 @@ from variorum.training.wishes import Wishes
 from variorum.training.world import ALONE, World
 
 RUN, DATA, CHECKPOINTS, MODEL, CARD, LOCK = "run.json", "data", "checkpoints", "model", "README.md", ".lock"
+START = "start"
 FORMAT = 1
 
 
@@ -41,7 +43,8 @@ class Asked:
     """What the user asked for; the same again goes on with the same run.
 
     Attributes:
-        model: the spec's reference, as it was given. scale: a scale of :mod:`variorum.spec.small`, or "".
+        model: the reference of a spec, or of weights to begin with, as it was given.
+        scale: a scale of :mod:`variorum.spec.small`, or "".
         tokenizer: a reference, or "" to learn one of ``vocab`` ids.
         budget: as it was given.
     """
@@ -142,9 +145,9 @@ def check_folder(folder: Path, asked: Asked) -> bool:
                 remedy="choose another --out, or go on with it by variorum resume",
             )  # fmt: skip
         return True
-    known = {DATA, LOCK}
+    known, halves = {DATA, START, LOCK}, (f".{DATA}.tmp-", f".{START}.tmp-", f".{RUN}.")
     found = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-    foreign = [name for name in found if name not in known and not name.startswith((f".{DATA}.tmp-", f".{RUN}."))]
+    foreign = [name for name in found if name not in known and not name.startswith(halves)]
     if foreign:
         raise UsageError(f"holds {foreign[0]!r}, and no run", where=str(folder), remedy="choose another --out")
     return False

@@ -12,6 +12,7 @@ import numpy as np
 
 from variorum.errors import NotFound, UsageError
 from variorum.text import Tokenizer, load_tokenizer
+from variorum.training.beginning import take
 from variorum.training.evaluate import Score, by_frequency, held_out
 from variorum.training.feed import PLAIN, Dress, Feed, Phase
 from variorum.training.formats import Rows, Shape, cut
@@ -106,7 +107,9 @@ def assemble(
             remedy="change it with --set objective.kind=…",
         )  # fmt: skip
     objective = objective_for(spec, Symbols.of(tokenizer, spec.architecture.vocab), seed=plan.seed)
-    model = build(spec, head=objective.requires, seed=plan.seed).to(world.device)
+    model = build(spec, head=objective.requires, seed=plan.seed)
+    take(model, folder)
+    model = model.to(world.device)
     model.tokenizer = tokenizer
     cutter = _Cutter(objective, tokenizer, plan.settled, bool(segments_of(spec)), world.size)
     texts, apart = sides(folder)
