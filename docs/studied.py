@@ -78,9 +78,15 @@ def page(found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
         for claim in told["claims"]:
             more = claim["seeds_to_decide"]
             verdict = claim["verdict"] + (f", about {more} more seeds" if more else "")
-            shown = f"{claim['gain']:+.4f} | {claim['low']:+.4f} to {claim['high']:+.4f}"
+            gain, low, high = (_measured(claim[key], told["unit"]) for key in ("gain", "low", "high"))
+            shown = f"{gain} | {low} to {high}"
             yield f"| {claim['claim']} | {shown} | {verdict} |"
         yield ""
+
+
+def _measured(value: float, unit: str) -> str:
+    """A gain as its unit says it: hundredths are points."""
+    return f"{100 * value:+.1f}" if unit == "points" else f"{value:+.4f}"
 
 
 def _checked(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
