@@ -22,7 +22,7 @@ from variorum.files import sweep, write_whole
 COMPUTES = ("spec", "parts", "attention", "objectives", "training", "tasks")
 """Packages whose source decides a cell's numbers, beside the single files in :data:`COMPUTES_FILES`."""
 COMPUTES_FILES = ("model.py", "builder.py", "study/jobs.py", "study/lesson.py", "study/ways.py",
-                  "study/answering.py")  # fmt: skip
+                  "study/answering.py", "text/like.py")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -102,8 +102,12 @@ def without_leaks(rows: Iterable[Snippet]) -> tuple[list[Snippet], list[Snippet]
 
 def spread(rows: Sequence[Snippet], most: int) -> list[Snippet]:
     """At most ``most`` rows, picked and ordered by a hash: the same ones on every machine, all kinds mixed."""
-    ranked = sorted(range(len(rows)), key=lambda i: hashlib.sha256(f"{i}/{rows[i].text}".encode()).digest())
-    return [rows[i] for i in ranked[:most]]
+    return [rows[i] for i in places([row.text for row in rows], most)]
+
+
+def places(texts: Sequence[str], most: int) -> list[int]:
+    """Places of at most ``most`` texts, picked and ordered so."""
+    return sorted(range(len(texts)), key=lambda i: hashlib.sha256(f"{i}/{texts[i]}".encode()).digest())[:most]
 
 
 def _in_test(document: str) -> bool:

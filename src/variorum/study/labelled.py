@@ -19,7 +19,7 @@ from variorum.study import ways
 from variorum.study.analysis import Truth
 from variorum.study.cells import Cell, CellResult, fingerprint
 from variorum.study.claims import claims_of, each_beats
-from variorum.study.corpora import DOMAINS, plain, snippets, spread, without_leaks
+from variorum.study.corpora import DOMAINS, places, plain, snippets, spread, without_leaks
 from variorum.study.design import Arm, Study, readings
 from variorum.study.domain import groups
 from variorum.study.judging import MACRO_F1, Classes, Judge, judged
@@ -28,6 +28,7 @@ from variorum.study.session import ANY, THREADS, Declared, Limits, Page, Trials,
 from variorum.study.settling import OWN_SEED
 from variorum.study.statistics import looks_of
 from variorum.study.ways import WAYS
+from variorum.training.rundir import place
 
 NAME, BASELINE, SHIPPED = "bake-off", "baseline", "snippets"
 TEST_SHARE = 5
@@ -73,7 +74,9 @@ class Rows:
     def some(self, count: int) -> Rows:
         """About so many rows, of both sides alike, spread evenly; all of them if there are no more."""
         share = min(1.0, count / (len(self.train) + len(self.test)))
-        learned, held = (_drawn(side, round(share * len(side))) for side in (self.train, self.test))
+        learned, held = (
+            places([said(row) for row in side], round(share * len(side))) for side in (self.train, self.test)
+        )
         numbers = {group: i for i, group in enumerate(sorted({self.groups[i] for i in held}))}
         return replace(
             self, train=tuple(self.train[i] for i in learned), test=tuple(self.test[i] for i in held),
@@ -334,16 +337,11 @@ def _content(model: str) -> str:
     from variorum.hub import locate
 
     try:
-        place = locate(str(ways.place(model)))
+        found = locate(str(place(model)))
     except (NotFound, UsageError):
         return ""  # made from nothing
-    files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
+    files = [found] if found.is_file() else sorted(found.glob("*.safetensors"))
     return fingerprint([f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files])
-
-
-def _drawn(rows: Sequence[Any], most: int) -> list[int]:
-    """Places of so many rows, picked and ordered by a hash: the same ones everywhere, all kinds mixed."""
-    return sorted(range(len(rows)), key=lambda i: _hash(f"{i}/{said(rows[i])}"))[:most]
 
 
 def _hash(text: str) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from variorum.errors import UsageError
 from variorum.study.lesson import BATCH, Learned, Lesson, Predict, Way
+from variorum.training.rundir import place
 
 if TYPE_CHECKING:
     from variorum.spec.model import Model
@@ -295,12 +296,6 @@ def read(said: str) -> tuple[str, str]:
     """The way and the model that ``WAY:MODEL`` says; a model alone is fine-tuned."""
     way, colon, model = said.partition(":")
     return (way, model) if colon and way in WAYS else ("tune", said)
-
-
-def place(model: str) -> str | Path:
-    """A model reference; of a run of ``variorum pretrain`` the model that it made."""
-    path = Path(model)
-    return path / "model" if (path / "run.json").is_file() and (path / "model").is_dir() else model
 
 
 def spec_of(model: str) -> Model:

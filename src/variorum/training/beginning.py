@@ -17,7 +17,7 @@ from variorum.checkpoint import manifest
 from variorum.checkpoint.files import TensorFiles
 from variorum.checkpoint.writing import write_directory
 from variorum.errors import DamagedFile, UsageError
-from variorum.training.rundir import MODEL, RUN, START
+from variorum.training.rundir import START, place
 
 if TYPE_CHECKING:
     from variorum.model import Model as Built
@@ -35,15 +35,7 @@ def source(reference: str) -> Path | None:
         return None
     from variorum.hub import locate
 
-    place = Path(reference).expanduser()
-    return place / MODEL if (place / RUN).is_file() else locate(reference)
-
-
-def spec_of(place: Path) -> Model:
-    """The spec of the weights at ``place``."""
-    from variorum.checkpoint.source import read_spec
-
-    return read_spec(place)
+    return locate(str(place(reference)))
 
 
 def check_length(spec: Model, length: int) -> None:
@@ -61,22 +53,22 @@ def check_length(spec: Model, length: int) -> None:
             )  # fmt: skip
 
 
-def keep(place: Path, spec: Model, heads: Sequence[str], folder: Path) -> None:
-    """Copy the weights at ``place``, as far as ``spec`` with these heads needs them, into the run in ``folder``.
+def keep(weights: Path, spec: Model, heads: Sequence[str], folder: Path) -> None:
+    """Copy these weights, as far as ``spec`` with these heads needs them, into the run in ``folder``.
 
     Raises:
         UsageError: ``spec`` has other weights than are there. What loading raises.
     """
     from variorum import face
-    from variorum.builder import build
+    from variorum.builder import empty
 
-    held = dict(face.load(str(place), head=heads).named_parameters())
-    wanted = dict(build(spec, head=heads, seed=0).named_parameters())
+    held = dict(face.load(str(weights), head=heads).named_parameters())
+    wanted = dict(empty(spec, heads).named_parameters())
     for name, tensor in wanted.items():
         if name not in held or held[name].shape != tensor.shape:
             there = f"{list(held[name].shape)} there" if name in held else "not there"
             raise UsageError(
-                f"{name} is {list(tensor.shape)} as asked and {there}", where=str(place),
+                f"{name} is {list(tensor.shape)} as asked and {there}", where=str(weights),
                 remedy="give other weights, or fewer changes",
             )  # fmt: skip
     write_directory(folder / START, {name: held[name].detach().float() for name in wanted}, {})
@@ -88,11 +80,11 @@ def take(model: Built, folder: Path) -> None:
     Raises:
         DamagedFile: they are not whole.
     """
-    place = folder / START
-    if not place.is_dir():
+    start = folder / START
+    if not start.is_dir():
         return
-    if not manifest.verify(place):
-        raise DamagedFile("was never finished", where=str(place), remedy="remove the folder of the run, begin again")
-    with TensorFiles(place) as files, torch.no_grad():
+    if not manifest.verify(start):
+        raise DamagedFile("was never finished", where=str(start), remedy="remove the folder of the run, begin again")
+    with TensorFiles(start) as files, torch.no_grad():
         for name, tensor in model.named_parameters():
             tensor.copy_(files.get(name))

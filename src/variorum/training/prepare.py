@@ -99,10 +99,11 @@ def reference(asked: Asked) -> Spec:
 
 
 def _named_spec(asked: Asked) -> Spec:
+    from variorum.checkpoint.source import read_spec
     from variorum.family.reference import architecture
 
     place = beginning.source(asked.model)
-    return architecture(asked.model if place is None else beginning.spec_of(place), set=asked.set)
+    return architecture(asked.model if place is None else read_spec(place), set=asked.set)
 
 
 def settled_for(asked: Asked) -> Settled:

@@ -124,6 +124,12 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Plan]:
         raise DamagedFile(f"is no run of ours ({error})", where=str(path)) from None
 
 
+def place(model: str) -> str | Path:
+    """A model reference; of a run of ``variorum pretrain`` the model that it made."""
+    path = Path(model).expanduser()
+    return path / MODEL if (path / RUN).is_file() and (path / MODEL).is_dir() else model
+
+
 def asked_json(asked: Asked) -> dict[str, Any]:
     """What was asked as JSON reads it back."""
     found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(asked)))
