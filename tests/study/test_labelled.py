@@ -52,7 +52,7 @@ def test_every_two_arms_meet_and_only_the_first_seed_is_costed(snippets: Path, t
     ]  # fmt: skip
     assert "frozen" in study.arms[2].note and any("positions" in one.place for one in study.arms[2].apparatus)
     assert len(declared.cells) == 1 + 2 * 3 and len({cell.data for cell in declared.cells}) == 1
-    assert {(cell.seed, cell.work["timed"]) for cell in declared.cells} == {(0, 40), (1, 0), (2, 0)}
+    assert {(cell.seed, cell.work["priced"]) for cell in declared.cells} == {(0, 40), (1, 0), (2, 0)}
     assert study.looks == (3,) and declare(Wanted(models=("nano",)), rows, tmp_path).studies[0].looks == (5, 8, 12)
 
 

@@ -13,17 +13,29 @@ def peak_bytes() -> int:
 
     Linux counts the height of the process that started this one into what ``getrusage`` tells.
     """
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        pass
+    if (found := _status("VmHWM:")) is not None:
+        return found
     try:
         import resource
     except ImportError:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now; its height where the system does not say."""
+    found = _status("VmRSS:")
+    return peak_bytes() if found is None else found
+
+
+def _status(field: str) -> int | None:
+    """Bytes that Linux tells of this process."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+    except (OSError, StopIteration):
+        return None
 
 
 def give_back() -> None:

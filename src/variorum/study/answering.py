@@ -44,8 +44,8 @@ RECALLED: Mapping[str, Recalled] = {**WAYS, reads.WAY: reads.Reads()}
 """By the way that an arm came to answer."""
 
 
-def measure(learned: Kept, way: str, one_by_one: Sequence[Any], together: Sequence[Any]) -> dict[str, Any]:
-    """Fields of :class:`variorum.study.costs.Costs` but the training.
+def measure(learned: Kept, way: str, one_by_one: Sequence[Any], together: Sequence[Any]) -> tuple[dict[str, Any], int]:
+    """Fields of :class:`variorum.study.costs.Costs` but the training, and the bytes that the process took at most.
 
     Raises:
         RunFailed: the process ended without an answer.
@@ -61,7 +61,8 @@ def measure(learned: Kept, way: str, one_by_one: Sequence[Any], together: Sequen
     if done.returncode:
         said = done.stderr.strip().splitlines()
         raise RunFailed(f"measuring its answers failed: {said[-1] if said else f'exit {done.returncode}'}", where=way)
-    return {**json.loads(done.stdout), "disk": disk, "flops": learned.flops(one_by_one)}
+    found = json.loads(done.stdout)
+    return {**found["costs"], "disk": disk, "flops": learned.flops(one_by_one)}, found["height"]
 
 
 def answered(folder: Path) -> dict[str, Any]:
@@ -74,10 +75,11 @@ def answered(folder: Path) -> dict[str, Any]:
         predict([row])
     times = sorted(_timed(predict, [row]) for row in rows["one_by_one"])
     memory, together = peak_bytes(), rows["together"]
-    return {
+    costs = {
         "latency": times[len(times) // 2], "latency_95": times[min(len(times) - 1, 95 * len(times) // 100)],
         "memory": memory, "throughput": len(together) / _timed(predict, together),
     }  # fmt: skip
+    return {"costs": costs, "height": peak_bytes()}
 
 
 def _timed(predict: Any, rows: Sequence[Any]) -> float:

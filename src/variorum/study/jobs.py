@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from variorum.objectives.base import Batch
     from variorum.spec.model import Model
     from variorum.study.analysis import Truth
+    from variorum.study.answering import Kept
     from variorum.training.loop import StepRecord
     from variorum.training.rundir import Plan
     from variorum.training.session import Session
@@ -155,23 +156,23 @@ def probed_cell(
     often = len(rows["train"]) / len(train), len(rows["test"]) / len(test)
     rest = start + made + learned * (often[0] - 1) + _since(last) * often[1]
     facts = _facts(session.model, begun, run, rest)
-    if priced and steps is None:
-        facts["costs"] = _read(session.model, plan.settled.length)
+    if priced:
+        facts |= _read(session.model, plan.settled.length, facts)
     return CellResult(items=items, curve=(), losses=losses, facts=facts)
 
 
 def arm_cell(
-    *, report: Report, way: str, lesson: Lesson, state: str, test: Sequence[Any], timed: int = 0,
+    *, report: Report, way: str, lesson: Lesson, state: str, test: Sequence[Any], priced: int = 0,
     steps: int | None = None,
 ) -> CellResult:  # fmt: skip
     """Learn labelled rows in one way and answer every test row.
 
     Args:
         state: of the model's files, which only decides what the cell is.
-        timed: so many test rows are answered one by one in a process of its own, for the costs of an answer.
+        priced: so many test rows are answered one by one in a process of its own, for the costs of an answer.
         steps: a timed start of so many steps, whose facts are estimates of the whole.
     """
-    from variorum.study.answering import measure
+    from variorum.study.answering import TOGETHER
     from variorum.study.ways import WAYS
 
     del state
@@ -181,16 +182,18 @@ def arm_cell(
     report(learned.steps)
     taken = time.perf_counter() - begun - learned.seconds
     answers, seconds = _clocked(learned.answer, asked)
-    pace = learned.seconds / learned.steps
+    pace, each = learned.pace, seconds / len(asked)
     if learned.steps == 1:  # of all rows at once
         pace *= len(lesson.X) / len(taught.X)
     facts = {
         **_machine(), "parameters": learned.parameters, "seconds": time.perf_counter() - begun,
         "train_seconds": learned.seconds, "step_seconds": [round(pace, 4)] * learned.steps,
-        "rest_seconds": taken + seconds * len(test) / len(asked),
+        "rest_seconds": taken + each * len(test),
     }  # fmt: skip
-    if timed and steps is None:
-        facts["costs"] = measure(learned, way, test[:timed], test)
+    if priced:
+        facts |= _priced(learned, way, asked[:priced], asked, facts)
+        answered = [len(rows[:priced]) + len(rows[:TOGETHER]) for rows in (asked, test)]
+        facts["priced_seconds"] += each * (answered[1] - answered[0])
     return CellResult(items=tuple(answers), curve=(), losses=learned.losses, facts=facts)
 
 
@@ -259,17 +262,29 @@ def pretrain_cell(
     rest = start + _since(last) * (1 + len(looks))
     curve = (*run.curve, (len(losses), _mean(items)))
     facts = _facts(session.model, begun, run, rest)
-    if priced and steps is None:
-        facts["costs"] = _read(session.model, plan.settled.length)
+    if priced:
+        facts |= _read(session.model, plan.settled.length, facts)
     return CellResult(items=items, curve=curve, losses=losses, facts=facts)
 
 
-def _read(model: Built, length: int) -> dict[str, Any]:
+def _read(model: Built, length: int, facts: Mapping[str, Any]) -> dict[str, Any]:
     """What a model costs where it only reads."""
-    from variorum.study import answering, reads
+    from variorum.study import reads
 
     reader = reads.Reader(model, length)
-    return answering.measure(reader, reads.WAY, reader.rows(), reader.rows())
+    return _priced(reader, reads.WAY, reader.rows(), reader.rows(), facts)
+
+
+def _priced(
+    learned: Kept, way: str, one_by_one: Sequence[Any], together: Sequence[Any], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Further facts of a cell: what answers cost, and that a process beside its own was there to measure it."""
+    from variorum.inference.peak import resident_bytes
+    from variorum.study.answering import measure
+
+    begun, beside = time.perf_counter(), resident_bytes()
+    costs, height = measure(learned, way, one_by_one, together)
+    return {"costs": costs, "priced_seconds": _since(begun), "peak_bytes": max(facts["peak_bytes"], beside + height)}
 
 
 def tried_cell(*, report: Report, plan: Plan, folder: Path, steps: int | None = None) -> CellResult:

@@ -37,7 +37,7 @@ FEWEST = 20
 """Rows held out: an interval over fewer groups is too narrow."""
 METRIC = MACRO_F1
 JOB, TRIED = "variorum.study.jobs:arm_cell", "variorum.study.jobs:rated_cell"
-TIMED = 40
+PRICED = 40
 """Rows that are answered one by one, for the time that takes: of every arm's first seed."""
 
 
@@ -268,7 +268,7 @@ class _Design:
             Cell(study=NAME, arm=arm.name, seed=seed, data=self._data, threads=THREADS, call=JOB,
                  steps=self._steps(arm, len(every)),
                  work=self._work(arm, seed, best.get(arm.name, self.wanted.learning_rate), every)
-                 | {"test": test, "timed": 0 if seed else min(TIMED, len(test))})
+                 | {"test": test, "priced": 0 if seed else min(PRICED, len(test))})
             for seed in range(self.wanted.seeds) for arm in self.arms if arm.seeded or not seed
         )  # fmt: skip
 

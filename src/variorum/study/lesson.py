@@ -53,6 +53,10 @@ class Learned(Protocol):
         """That training took."""
 
     @property
+    def pace(self) -> float:
+        """Seconds of a usual step."""
+
+    @property
     def losses(self) -> tuple[float, ...]:
         """Of each epoch."""
 

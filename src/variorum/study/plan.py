@@ -35,6 +35,7 @@ class Measured:
 
     Attributes:
         step_seconds: each measured step, the warm-up left out. fixed_seconds: all else that one cell takes.
+        priced_seconds: what a cell takes beside, in which the costs of an answer are measured.
         peak_bytes: resident memory of the worker at its height. parameters: trained numbers.
     """
 
@@ -42,6 +43,7 @@ class Measured:
     fixed_seconds: float
     peak_bytes: int
     parameters: int
+    priced_seconds: float = 0.0
 
     @property
     def pace(self) -> float:
@@ -93,7 +95,9 @@ class Plan:
     def expected(self, cell: Cell) -> float:
         """Expected seconds of a cell."""
         found = self.measured.get((cell.study, cell.arm))
-        return found.seconds(cell.steps) if found else 1.0
+        if found is None:
+            return 1.0
+        return found.seconds(cell.steps) + (found.priced_seconds if cell.work.get("priced") else 0.0)
 
     @property
     def band(self) -> tuple[float, float]:

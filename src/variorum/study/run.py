@@ -22,6 +22,9 @@ from variorum.study.progress import Progress
 PROBE_STEPS = 6
 """Steps of each arm that the plan is measured from; the first one warms up and is left out."""
 
+ROOM = 1.2
+"""Height of a worker's memory in whole cells over that of a few steps: blocks of other sizes leave gaps in the heap."""
+
 
 @dataclass(kw_only=True)
 class Ran:
@@ -73,7 +76,8 @@ def _measured(result: CellResult) -> Measured:
     return Measured(
         step_seconds=tuple(facts["step_seconds"][1:] or facts["step_seconds"]),
         fixed_seconds=facts["rest_seconds"],
-        peak_bytes=facts["peak_bytes"],
+        priced_seconds=facts.get("priced_seconds", 0.0),
+        peak_bytes=int(ROOM * facts["peak_bytes"]),
         parameters=facts["parameters"],
     )
 

@@ -65,7 +65,7 @@ class _Fitted:
 
         begun = time.perf_counter()
         self.lesson, self.simple = lesson, baseline(lesson.kind).fit(lesson.X, lesson.y)
-        self.seconds = time.perf_counter() - begun
+        self.seconds = self.pace = time.perf_counter() - begun
         inside = list(_inside(self.simple))
         self.parameters = sum(one.coef_.size + one.intercept_.size for one in inside if hasattr(one, "coef_"))
         self.words = sum(len(word) for one in inside for word in getattr(one, "vocabulary_", ()))
@@ -149,7 +149,9 @@ class Taught:
         half = max(stack.depth for stack in teacher.model_.spec.architecture.stacks.values()) // 2
         how = Distilling(student=str(half), lesson=Imitating(**LESSONS[self.lesson]))
         student, before = _Estimated(distil(teacher, list(lesson.X), list(lesson.y), how)), _Estimated(teacher)
-        student.steps, student.seconds = student.steps + before.steps, student.seconds + before.seconds
+        steps = student.steps + before.steps
+        student.pace = (student.pace * student.steps + before.pace * before.steps) / steps
+        student.steps, student.seconds = steps, student.seconds + before.seconds
         return student
 
     def recall(self, folder: Path) -> Predict:
@@ -159,7 +161,8 @@ class Taught:
 class _Estimated:
     def __init__(self, estimator: Estimator) -> None:
         history = estimator.history_
-        self.estimator, self.steps, self.seconds = estimator, history.epochs[-1].steps, history.seconds
+        self.estimator, self.steps = estimator, history.epochs[-1].steps
+        self.seconds, self.pace = history.seconds, history.pace
         self.losses = tuple(epoch.loss for epoch in history.epochs)
         self.parameters = sum(one.numel() for one in estimator.model_.parameters())
 
@@ -241,7 +244,7 @@ class Asked:
 
 
 class _Asking:
-    steps, seconds = 1, 0.0
+    steps, seconds, pace = 1, 0.0, 0.0
     losses: tuple[float, ...] = ()
 
     def __init__(self, model: str, classes: Sequence[str], read: int) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from variorum.errors import UsageError
@@ -113,6 +114,7 @@ class History:
         seconds: that it took, judging included.
         examples: read in each epoch.
         learned: parameters that could change.
+        pace: seconds of a usual step; 0 where nobody took them.
     """
 
     epochs: tuple[Epoch, ...]
@@ -120,6 +122,7 @@ class History:
     seconds: float
     examples: int
     learned: int
+    pace: float = 0.0
 
     @property
     def score(self) -> float | None:
@@ -160,7 +163,7 @@ def fine_tune(
     trainer = Trainer(
         model, objective, feed, settings, seed=how.seed, compute=Compute(device=how.device, precision=how.precision)
     )
-    keeper, epochs = _Keeper(model), list[Epoch]()
+    keeper, epochs, paces = _Keeper(model), list[Epoch](), [0.0]
     bookmark = _bookmark(how, examples, say)
     if bookmark is not None and (place := bookmark.open(trainer)) is not None:
         epochs = [Epoch(**one) for one in place.facts["epochs"]]
@@ -168,7 +171,9 @@ def fine_tune(
     while len(epochs) < how.epochs and not keeper.waited(len(epochs), how.patience):
         number, losses = len(epochs) + 1, []
         for _ in range(feed.each):
+            begin = time.perf_counter()
             losses.append(trainer.advance().loss)
+            paces.append(time.perf_counter() - begin)
             if watch is not None:
                 watch.at(trainer.step, f"loss {losses[-1]:.4f}")
         model.eval()
@@ -183,7 +188,7 @@ def fine_tune(
     learned = sum(p.numel() for p in trainer.named.values())
     how.adapt.finish(model)
     return History(epochs=tuple(epochs), best=keeper.best, seconds=time.perf_counter() - begun,
-                   examples=len(examples), learned=learned)  # fmt: skip
+                   examples=len(examples), learned=learned, pace=median(paces[1:] or paces))  # fmt: skip
 
 
 def _bookmark(how: FineTuning, examples: Sequence[Example], say: Say | None) -> Bookmark | None:
