@@ -269,6 +269,12 @@ def run(model: nn.Module, probe: Probe, *, gradients: bool = True) -> Outputs:
     return Outputs(scores={k: v.detach() for k, v in scores.items()}, hidden_states=states, gradients=grads)
 
 
+def answers(model: nn.Module, probes: Iterable[Probe]) -> dict[str, Outputs]:
+    """What an oracle in float64 says to each probe, by its kind."""
+    with exact():
+        return {probe.kind: run(model, probe) for probe in probes}
+
+
 def real_rows(results: list[Mapping[str, Any]], probe: Probe) -> dict[str, Tensor]:
     """Per output name the rows that count: [B, T, …] by the mask, [B, …] whole; pieces of a row joined first."""
     rows = [batch.rows for batch in probe.batches]

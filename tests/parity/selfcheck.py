@@ -10,8 +10,10 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from torch import nn
 
 from tests.parity import oracle
 from tests.parity.case import Case, materialise
@@ -69,12 +71,16 @@ class Line:
 HEAD = f"{'case':40} {'probe':14} {'rows':>8} {'spread':>8} {'scores':>8} {'gradient':>8}  against itself"
 
 
-def check(case: Case, directory: Path) -> Iterator[Line]:
-    """Every probe of a case: padded against alone, continued against whole; at the end, whether all parameters show."""
-    model = oracle.load64(materialise(case, directory), case.oracle, case.tiny.backend)
+def check(
+    case: Case, model: nn.Module, probes: Sequence[Probe], answers: Mapping[str, oracle.Outputs]
+) -> Iterator[Line]:
+    """Every probe of a case: padded against alone, continued against whole; at the end, whether all parameters show.
+
+    Args:
+        model: the oracle in float64. answers: what it says to each probe, by kind.
+    """
     with oracle.exact():
-        answers = {probe.kind: oracle.run(model, probe) for probe in case.probes()}
-        for probe in case.probes():
+        for probe in probes:
             answer = answers[probe.kind]
             for name, gradient in answer.gradients.items():
                 assert bool(gradient.isfinite().all()), f"{case.name} {probe.kind}: gradient of {name} is not finite"
@@ -135,7 +141,9 @@ def table() -> int:
     began, wrong = time.monotonic(), 0
     for case in CASES:
         with tempfile.TemporaryDirectory() as directory:
-            for line in check(case, Path(directory)):
+            model = oracle.load64(materialise(case, Path(directory)), case.oracle, case.tiny.backend)
+            probes = case.probes()
+            for line in check(case, model, probes, oracle.answers(model, probes)):
                 print(line, flush=True)
                 wrong += not line.passed
     print(f"{len(CASES)} cases, {wrong} disagreements, {time.monotonic() - began:.0f} s")

@@ -10,6 +10,7 @@ import torch
 from tests import gates
 from tests.parity import oracle, ours
 from tests.parity.compare import Bench, changed, differing, stored
+from tests.parity.selfcheck import AGREES, check
 from tests.parity.tiny import CASES
 
 #: Other weights and other texts, in the long suite.
@@ -23,6 +24,11 @@ MORE = [
 @pytest.fixture(scope="module", params=[*(pytest.param(case, id=case.name) for case in CASES), *MORE])
 def bench(request, tmp_path_factory) -> Bench:
     return Bench(request.param, tmp_path_factory.mktemp("case"))
+
+
+def test_the_oracle_gives_one_answer_however_a_sequence_is_padded_and_shows_every_parameter(bench: Bench):
+    for line in check(bench.case, bench.theirs, bench.probes, bench.answers):
+        assert line.passed, f"more than {AGREES} apart, or right where it is said to be wrong:\n{line}"
 
 
 def test_scores_and_gradients_equal_the_oracles_on_every_real_row(bench: Bench):
