@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from variorum.errors import NotFound, RunFailed, UsageError
-from variorum.study import answering, ways
+from variorum.study import answering, jobs, ways
 from variorum.study.lesson import Lesson
 from variorum.study.ways import WAYS
 from variorum.tasks.start import Wanted, start
@@ -54,7 +54,9 @@ def test_a_frozen_body_stays_as_it_was():
 def test_a_student_has_half_the_layers_and_answers_for_itself(tmp_path: Path):
     teacher = WAYS["tune"].learn(LESSON)
     for word in ("distil", "distil-soft", "distil-hard"):
-        student = WAYS[word].learn(LESSON)
+        steps: list[int] = []
+        student = WAYS[word].learn(LESSON, jobs._Counted(steps.append))
+        assert steps == list(range(1, student.steps + 1)), "one count for the teacher's steps and its own"
         assert student.steps == WAYS[word].steps(48, LESSON.how) == 2 * teacher.steps
         assert student.flops(TEXTS) < 0.6 * teacher.flops(TEXTS) and student.parameters < teacher.parameters
         answers = student.answer(TEXTS)

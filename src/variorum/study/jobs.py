@@ -178,7 +178,7 @@ def arm_cell(
     del state
     begun = time.perf_counter()
     taught, asked = (lesson, test) if steps is None else (lesson.some(BATCH * steps), test[:PROBED])
-    learned = WAYS[way].learn(taught)
+    learned = WAYS[way].learn(taught, _Counted(report))
     report(learned.steps)
     taken = time.perf_counter() - begun - learned.seconds
     answers, seconds = _clocked(learned.answer, asked)
@@ -195,6 +195,17 @@ def arm_cell(
         answered = [len(rows[:priced]) + len(rows[:TOGETHER]) for rows in (asked, test)]
         facts["priced_seconds"] += each * (answered[1] - answered[0])
     return CellResult(items=tuple(answers), curve=(), losses=learned.losses, facts=facts)
+
+
+class _Counted:
+    """Tells how many steps were done, of one training or of several."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.done = report, 0
+
+    def at(self, done: int, note: str = "") -> None:
+        self.done += 1
+        self.report(self.done)
 
 
 def rated_cell(

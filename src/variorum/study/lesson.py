@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from variorum.tasks.finetuning import Watch
 
 BATCH = 32
 """Rows of a step, as the estimators have it."""
@@ -91,8 +94,8 @@ class Way(Protocol):
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         """Units of progress of a whole cell."""
 
-    def learn(self, lesson: Lesson) -> Learned:
-        """Learn."""
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
+        """Learn; ``watch`` is told of every step."""
 
     def recall(self, folder: Path) -> Predict:
         """What :meth:`Learned.keep` wrote, ready to answer."""

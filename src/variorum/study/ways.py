@@ -22,6 +22,7 @@ from variorum.training.rundir import place
 if TYPE_CHECKING:
     from variorum.spec.model import Model
     from variorum.tasks.estimator import Estimator
+    from variorum.tasks.finetuning import Watch
     from variorum.tasks.zero_shot import Scorer
 
 NAMED = ("classify", "pairs")
@@ -45,7 +46,7 @@ class Simple:
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return 1
 
-    def learn(self, lesson: Lesson) -> Learned:
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
         return _Fitted(lesson)
 
     def recall(self, folder: Path) -> Predict:
@@ -106,8 +107,8 @@ class Tuned:
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return int(how["epochs"]) * -(-rows // BATCH)
 
-    def learn(self, lesson: Lesson) -> Learned:
-        return _Estimated(_fitted(lesson, lesson.kind, lesson.y, adapt=self.adapt))
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
+        return _Estimated(_fitted(lesson, lesson.kind, lesson.y, watch, adapt=self.adapt))
 
     def recall(self, folder: Path) -> Predict:
         from variorum.tasks.registry import load
@@ -115,12 +116,13 @@ class Tuned:
         return _Estimated(load(folder / "model")).answer
 
 
-def _fitted(lesson: Lesson, kind: str, y: Sequence[Any], *, adapt: str = "full") -> Estimator:
+def _fitted(lesson: Lesson, kind: str, y: Sequence[Any], watch: Watch | None, *, adapt: str = "full") -> Estimator:
     """An estimator of this kind, fitted to the rows of a lesson."""
     from variorum.tasks.registry import task
 
     given = {"adapt": adapt, "validation": 0.0, "batch_size": BATCH, **lesson.how}
     made = task(kind)(model=str(place(lesson.model)), random_state=lesson.seed, **given)
+    made.__dict__["watch"] = watch  # not a parameter: a clone has none
     return made.fit(list(lesson.X), list(y))
 
 
@@ -141,11 +143,11 @@ class Taught:
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return 2 * WAYS["tune"].steps(rows, how)
 
-    def learn(self, lesson: Lesson) -> Learned:
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
         from variorum.objectives.imitation import Imitating
         from variorum.tasks.distil import LESSONS, Distilling, distil
 
-        teacher = _fitted(lesson, lesson.kind, lesson.y)
+        teacher = _fitted(lesson, lesson.kind, lesson.y, watch)
         half = max(stack.depth for stack in teacher.model_.spec.architecture.stacks.values()) // 2
         how = Distilling(student=str(half), lesson=Imitating(**LESSONS[self.lesson]))
         student, before = _Estimated(distil(teacher, list(lesson.X), list(lesson.y), how)), _Estimated(teacher)
@@ -190,9 +192,9 @@ class Written:
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return WAYS["tune"].steps(rows, how)
 
-    def learn(self, lesson: Lesson) -> Learned:
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
         words = [lesson.classes[number] for number in lesson.y]
-        return _Writing(_fitted(lesson, f"{lesson.kind}-text", words), lesson.classes)
+        return _Writing(_fitted(lesson, f"{lesson.kind}-text", words, watch), lesson.classes)
 
     def recall(self, folder: Path) -> Predict:
         from variorum.tasks.registry import load
@@ -236,7 +238,7 @@ class Asked:
     def steps(self, rows: int, how: Mapping[str, Any]) -> int:
         return 1
 
-    def learn(self, lesson: Lesson) -> Learned:
+    def learn(self, lesson: Lesson, watch: Watch | None = None) -> Learned:
         return _Asking(lesson.model, lesson.classes, int(lesson.how.get("max_length") or READ))
 
     def recall(self, folder: Path) -> Predict:

@@ -67,6 +67,8 @@ def distil(teacher: Estimator, X: Any, y: Any, how: Distilling) -> Estimator:
     class Pupil(kind):  # type: ignore[valid-type, misc]
         """The teacher's kind of estimator, but for where it starts and whom it listens to."""
 
+        watch = teacher.watch
+
         def begun(self, y: Any) -> None:
             """What answers are, is what they are to the teacher: its classes in their order, its scale."""
             self.model_ = teacher.model_

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from variorum.errors import DamagedFile, UsageError
 from variorum.tasks import adapt, card, profile
-from variorum.tasks.finetuning import Epoch, FineTuning, History, Judge, fine_tune
+from variorum.tasks.finetuning import Epoch, FineTuning, History, Judge, Watch, fine_tune
 from variorum.tasks.registry import STATE
 from variorum.tasks.start import LENGTH, Wanted, start
 
@@ -70,6 +70,8 @@ class Estimator(BaseEstimator):
 
     kind: ClassVar[str]
     columns: ClassVar[Columns] = Columns()
+    watch: ClassVar[Watch | None] = None
+    """Who is told of every step, where nobody reads along."""
 
     model: str = dataclasses.field(default="nano", kw_only=False)
     max_length: int | None = None
@@ -171,7 +173,7 @@ class Estimator(BaseEstimator):
         how = self.how
         progress = Progress("step", how.steps(len(examples))) if self.verbose else None
         self.history_ = fine_tune(
-            model, objective, examples, collate, how, judge=judge, watch=progress,
+            model, objective, examples, collate, how, judge=judge, watch=progress or self.watch,
             say=None if progress is None else _say(progress),
         )  # fmt: skip
         self.model_ = model
