@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 # Before torch is imported anywhere: two workers with two threads each would be slower, and give other bits.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -13,6 +15,15 @@ os.environ.pop("HF_TOKEN", None)
 import pytest  # noqa: E402
 
 from tests.tools.coverage import unknown  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """What leaves torch at other threads makes all that follows in its process ten times slower."""
+    yield
+    if (torch := sys.modules.get("torch")) is not None and (left := torch.get_num_threads()) != 1:
+        torch.set_num_threads(1)
+        pytest.fail(f"left torch at {left} threads")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -96,8 +96,11 @@ def _run(folder: Path, plan: Plan, keeping: Keeping, checkpoint: str | None, say
 
 @contextmanager
 def _held(folder: Path, world: World) -> Iterator[None]:
-    """The run's lock, which one process holds for all."""
+    """The run's lock, which one process holds for all; in the end torch has the threads that it had."""
+    import torch
+
     with ExitStack() as stack:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
         world.first(lambda: stack.enter_context(locked(folder)))
         yield
 
