@@ -7,7 +7,8 @@ import pytest
 
 from variorum.errors import UsageError
 from variorum.study.analysis import Truth
-from variorum.study.judging import Classes, Numbers, Tags, judged
+from variorum.study.judging import Classes, Found, Numbers, Tags, Texts, judged
+from variorum.tasks.metrics.text import chrf
 
 
 def test_classes_have_the_macro_f1_and_each_class_its_own():
@@ -46,8 +47,28 @@ def test_tags_have_the_f1_of_their_spans_or_the_share_of_right_ones():
     assert figure(np.array([[1, 1], [1, 0], [0, 1]])) == pytest.approx([4 / 5, 2 / 3, 1])
 
 
+def test_answers_have_the_mean_f1_of_their_words_and_none_is_an_answer_too():
+    judge, right = judged("answer", [("who?", "Anna met Ben")] * 3, ["Anna", '["Ben Hur", "Ben"]', ""])
+    assert isinstance(judge, Found)
+    truth = Truth(labels=right, groups=[0, 1, 2], judge=judge)
+    assert truth.whole(["the Anna", "Ben", ""]) == 1
+    assert truth.whole(["Anna met", "Hur", "rain"]) == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+    assert judge.missed(["Anna met", "Ben", "rain"], right).tolist() == [True, False, True]
+    assert judge.said("") == "no answer"
+
+
+def test_texts_have_the_chrf_of_all_of_them():
+    judge, right = judged("seq2seq", ["x"] * 2, ["a small house", "rain"])
+    assert isinstance(judge, Texts)
+    truth = Truth(labels=right, groups=[0, 1], judge=judge)
+    assert truth.whole(right) == pytest.approx(100) and truth.whole(["a small mouse", ""]) == pytest.approx(
+        chrf(["a small mouse", ""], right)
+    )
+    assert judge.missed(["a small house", "Rain"], right).tolist() == [False, True]
+
+
 def test_what_nothing_judges_is_refused():
     with pytest.raises(UsageError, match="cannot be judged"):
-        judged("seq2seq", [], [])
+        judged("embed", [], [])
     with pytest.raises(UsageError, match="every row has the label"):
         judged("classify", ["a", "b"], ["x", "x"])

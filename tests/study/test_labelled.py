@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from tests.study import written
 from tests.tools.command import refused, variorum
 from variorum.errors import NotFound, UsageError
 from variorum.study import jobs
+from variorum.study.analysis import analyse
 from variorum.study.cells import CellResult
 from variorum.study.labelled import Asked, Wanted, declare, shipped, table
+from variorum.study.run import by_arm
 
 SMALL = ("--seeds", "2", "--epochs", "1", "--max-length", "16")
 
@@ -63,6 +66,34 @@ def test_rows_of_other_tasks_are_judged_by_their_own_figures(tmp_path: Path):
     assert tags.judge.metric.name == "F1 of spans" and tags.classes == ()
     numbers = table(Asked(data=str(written.numbers(tmp_path / "numbers.csv")), kind="number", names={"score": "many"}))
     assert numbers.judge.metric.name == "rank correlation" and 0 <= min(numbers.train_labels) < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "write", "models", "name"),
+    [
+        ("answer", written.questions, ("nano", "head:nano"), "F1 of words"),
+        ("seq2seq", written.rewritten, ("nano:t5",), "chrF"),
+        ("embed-score", written.alike, ("nano",), "rank correlation"),
+    ],
+)
+def test_answers_texts_and_likeness_are_judged_too(
+    kind: str, write: Callable[[Path], Path], models: tuple[str, ...], name: str, tmp_path: Path
+):
+    rows = table(Asked(data=str(write(tmp_path / "rows.csv")), kind=kind))
+    if kind == "answer":
+        assert not {row[1] for row in rows.train} & {row[1] for row in rows.test}
+    how = Wanted(models=models, seeds=2, epochs=1, learning_rate=1e-3, max_length=32)
+    declared = declare(how, rows, tmp_path / "study")
+    [study] = declared.studies
+    assert study.metric.name == name
+    results = {}
+    for cell in declared.cells:
+        found = jobs.arm_cell(report=lambda done: None, **{**cell.work, "priced": 3 if cell.arm == "model1" else 0})
+        assert len(found.items) == len(rows.test) == len(json.loads(json.dumps(found.items)))
+        results[cell.key] = found
+    outcome = analyse(study, by_arm(study, declared.cells, results), rows.truth)
+    assert len(outcome.judgements) == len(study.claims) and outcome.figures[0].mean > 0.2
+    assert results[declared.cells[1].key].facts["costs"]["flops"] > 10**5
 
 
 def test_what_makes_no_bake_off_is_refused(snippets: Path, tmp_path: Path):

@@ -50,6 +50,33 @@ def tags(path: Path) -> Path:
     ))  # fmt: skip
 
 
+def alike(path: Path) -> Path:
+    """Pairs, and how many words they share."""
+    rng = random.Random(0)
+    made = [(rng.sample((*SEA, *SKY), 4), rng.sample((*SEA, *SKY), 4)) for _ in range(ROWS)]
+    return _write(path, ("text1", "text2", "score"), (
+        (f"{' '.join(a)} {i}", " ".join(b), len({*a} & {*b})) for i, (a, b) in enumerate(made)
+    ))  # fmt: skip
+
+
+def questions(path: Path) -> Path:
+    """Who of two is where, and of some who is not there; two questions about each context."""
+    rng = random.Random(0)
+    made = []
+    for i in range(ROWS // 2):
+        (one, other), (here, there) = rng.sample(NAMES, 2), rng.sample(SEA, 2)
+        context = f"{one} has the {here} and {other} the {there} {i}"
+        made += [(f"who has the {here}?", context, one), ("who has the moon?", context, "")]
+    return _write(path, ("question", "context", "answer"), made)
+
+
+def rewritten(path: Path) -> Path:
+    """Texts without their last word."""
+    rng = random.Random(0)
+    made = [(*rng.choices((*SEA, *SKY), k=3), str(i)) for i in range(ROWS)]
+    return _write(path, ("source", "target"), ((" ".join(words), " ".join(words[:-1])) for words in made))
+
+
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows((header, *rows))

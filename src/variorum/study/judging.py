@@ -148,6 +148,60 @@ class Tags:
         return " ".join(answer)
 
 
+@dataclass(frozen=True)
+class Found:
+    """An answer to a question, empty for none: mean F1 of its words, as SQuAD 2.0 counts it."""
+
+    metric: ClassVar[Metric] = Metric(
+        name="F1 of words", unit="points", lower_is_better=False, by_item=False, scale=100, digits=1
+    )
+
+    def figure(self, answers: Answers, right: Answers) -> Figure:
+        from variorum.tasks.metrics.intervals import mean_of
+
+        return mean_of(self._scores(answers, right)[1])
+
+    def missed(self, answers: Answers, right: Answers) -> NDArray[np.bool_]:
+        import numpy as np
+
+        return np.array(self._scores(answers, right)[0]) < 1
+
+    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
+        return {}
+
+    def said(self, answer: Any) -> str:
+        return str(answer) or "no answer"
+
+    def _scores(self, answers: Answers, right: Answers) -> tuple[list[float], list[float]]:
+        from variorum.tasks.metrics import squad
+        from variorum.tasks.questions import Answers as Known
+
+        return squad.scores(answers, [Known.of(one).texts for one in right])
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A text that is written for another: chrF."""
+
+    metric: ClassVar[Metric] = Metric(name="chrF", unit="points", lower_is_better=False, by_item=False, digits=1)
+
+    def figure(self, answers: Answers, right: Answers) -> Figure:
+        from variorum.tasks.metrics.text import chrf_of
+
+        return chrf_of(answers, right)
+
+    def missed(self, answers: Answers, right: Answers) -> NDArray[np.bool_]:
+        import numpy as np
+
+        return np.array([one != other for one, other in zip(answers, right, strict=True)])
+
+    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
+        return {}
+
+    def said(self, answer: Any) -> str:
+        return str(answer)
+
+
 def judged(kind: str, X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
     """The judge of a kind of task, and what is right for each row in the form that it compares.
 
@@ -180,6 +234,15 @@ def _tags(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
     return Tags(scheme_of(tags)), tags
 
 
+def _found(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
+    return Found(), list(y)
+
+
+def _texts(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
+    return Texts(), list(y)
+
+
 JUDGES: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], tuple[Judge, list[Any]]]] = {
     "classify": _classes, "pairs": _classes, "number": _numbers, "pairs-number": _numbers, "tag": _tags,
+    "embed-score": _numbers, "answer": _found, "seq2seq": _texts,
 }  # fmt: skip
