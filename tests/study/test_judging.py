@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 
+from variorum.cli.bakeoff import Contest
 from variorum.errors import UsageError
 from variorum.study.analysis import Truth
-from variorum.study.judging import Classes, Found, Numbers, Tags, Texts, judged
+from variorum.study.judging import JUDGES, Classes, Found, Numbers, Tags, Texts, judged
 from variorum.tasks.metrics.text import chrf
 
 
@@ -65,6 +68,10 @@ def test_texts_have_the_chrf_of_all_of_them():
         chrf(["a small mouse", ""], right)
     )
     assert judge.missed(["a small house", "Rain"], right).tolist() == [False, True]
+
+
+def test_the_command_offers_every_kind_that_is_judged():
+    assert {*get_args(get_type_hints(Contest, include_extras=True)["task"])} == {*JUDGES}
 
 
 def test_what_nothing_judges_is_refused():

@@ -179,10 +179,11 @@ def arm_cell(
     begun = time.perf_counter()
     taught, asked = (lesson, test) if steps is None else (lesson.some(BATCH * steps), test[:PROBED])
     learned = WAYS[way].learn(taught, _Counted(report))
+    counted = WAYS[way].steps(len(taught.X), taught.how)  # there are more where a long row is read in windows
     report(learned.steps)
     taken = time.perf_counter() - begun - learned.seconds
     answers, seconds = _clocked(learned.answer, asked)
-    pace, each = learned.pace, seconds / len(asked)
+    pace, each = learned.pace * learned.steps / counted, seconds / len(asked)
     if learned.steps == 1:  # of all rows at once
         pace *= len(lesson.X) / len(taught.X)
     facts = {

@@ -47,7 +47,7 @@ class Progress:
 
     def advance(self, job: str, share: float) -> None:
         """``share`` of the job is done, in 0…1."""
-        self.share[job] = share
+        self.share[job] = min(share, 1.0)
 
     def settle(self, job: str, note: str) -> None:
         """The job is over; ``note`` is worth a line."""
