@@ -14,7 +14,7 @@ class Costs:
     """Of one arm, on one thread of the machine that ran it.
 
     Attributes:
-        latency, latency_95: median and 95th percentile of the seconds that one text takes.
+        latency, latency_95: median and 95th percentile, over texts, of the seconds that one takes.
         throughput: texts a second, where they come together.
         memory: bytes of a process that reads the model and answers, at its height.
         disk: bytes of what has to be shipped.
