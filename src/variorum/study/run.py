@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from variorum.files import write_whole
+from variorum.inference.peak import ROOM
 from variorum.study.cells import Cell, CellResult, CellStore
 from variorum.study.design import Study
 from variorum.study.executor import Advanced, Executor, Failed, Finished, Job
@@ -21,9 +22,6 @@ from variorum.study.progress import Progress
 
 PROBE_STEPS = 6
 """Steps of each arm that the plan is measured from; the first one warms up and is left out."""
-
-ROOM = 1.2
-"""Height of a worker's memory in whole cells over that of a few steps: blocks of other sizes leave gaps in the heap."""
 
 
 @dataclass(kw_only=True)

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from variorum.checkpoint import manifest
 from variorum.errors import OverBudget, UsageError, VariorumError
-from variorum.inference.peak import peak_bytes
+from variorum.inference.peak import ROOM, peak_bytes
 from variorum.spec.model import Model as Spec
 from variorum.spec.rules import check
 from variorum.spec.small import scale_named, scaled, worded
@@ -41,8 +41,6 @@ PROBED, PROBE_SECONDS, FEWEST = 12, 8.0, 3
 """Real steps that a plan is measured from at most, how long that may take, and the fewest."""
 SLOWER, FASTER = 1.3, 0.85
 """Ends of the time band over the measured pace: a machine that does other things too."""
-ROOM = 1.08
-"""Height of memory in a run over that of its first steps: rows of ever other lengths leave gaps in the heap."""
 LOOKS, ASIDE = 20, 0.2
 """Evaluations of a run, and snapshots, unless the user says otherwise; and the share of its time that they may take."""
 SNAPSHOTS_FREE = 2.2
