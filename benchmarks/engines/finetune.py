@@ -10,21 +10,17 @@ import numpy as np
 from benchmarks.engines.steps import STEPS, batches
 from benchmarks.harness.batches import by_budget, in_arrival_order
 from benchmarks.harness.texts import read
-from benchmarks.harness.worker import THREADS
 
 RATE, BETAS, EPS, DECAY, CLIP = 5e-5, (0.9, 0.999), 1e-8, 0.01, 1.0
 
 
 def ours(model: str, data: str, steps: int = 1) -> Callable[[], list[float]]:
     """Steps of the engine that every task is fine-tuned by; the job returns their losses."""
-    import torch
-
     import variorum
     from variorum.objectives.labels import Labels
     from variorum.training.loop import Trainer
     from variorum.training.optimiser import Optimisation
 
-    torch.set_num_threads(THREADS)
     network, given = variorum.load(model), trimmed(data)
     settings = Optimisation(
         steps=STEPS, rate=RATE, warmup=0, decay="constant", betas=BETAS, eps=EPS, weight_decay=DECAY, clip=CLIP
@@ -38,7 +34,6 @@ def theirs(model: str, data: str, steps: int = 1) -> Callable[[], list[float]]:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    torch.set_num_threads(THREADS)
     network = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).train()
     given, parameters = trimmed(data), list(network.parameters())
     groups = [
@@ -62,12 +57,9 @@ def theirs(model: str, data: str, steps: int = 1) -> Callable[[], list[float]]:
 
 def our_answers(model: str, texts: str, longest: int) -> Callable[[], np.ndarray]:
     """Probabilities of texts, from their characters on."""
-    import torch
-
     import variorum
     from variorum.tasks.scores import scores
 
-    torch.set_num_threads(THREADS)
     network, rows = variorum.load(model), read(texts)
     return lambda: scores(network, network.tokenizer.encode_batch(rows, max_length=longest)).softmax(-1).numpy()
 
@@ -77,7 +69,6 @@ def their_answers(model: str, texts: str, longest: int, order: str) -> Callable[
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    torch.set_num_threads(THREADS)
     tokenizer, rows = AutoTokenizer.from_pretrained(model), read(texts)
     network = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
 

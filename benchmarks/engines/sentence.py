@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.texts import read
-from benchmarks.harness.worker import THREADS
 
 
 def encode(model: str, texts: str) -> Callable[[], np.ndarray]:
@@ -24,8 +23,6 @@ def one_text(model: str) -> Callable[[str], np.ndarray]:
 
 
 def _network(model: str) -> Any:
-    import torch
     from sentence_transformers import SentenceTransformer
 
-    torch.set_num_threads(THREADS)
     return SentenceTransformer(model, device="cpu")

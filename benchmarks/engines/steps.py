@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.worker import THREADS
 
 RATE, BETAS, EPS, DECAY, CLIP = 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 #: More than any benchmark takes, so that the rate stays what it is.
@@ -29,8 +28,6 @@ def batches(data: str) -> list[dict[str, Any]]:
 
 def ours(model: str, data: str, objective: str, steps: int = 1) -> Callable[..., list[float]]:
     """Steps by the product's own trainer; the job returns their losses. It takes ``rows``, to cut a batch."""
-    import torch
-
     import variorum
     from variorum.objectives.base import Corrupted
     from variorum.objectives.causal import Causal
@@ -38,7 +35,6 @@ def ours(model: str, data: str, objective: str, steps: int = 1) -> Callable[...,
     from variorum.training.loop import Trainer
     from variorum.training.optimiser import Optimisation
 
-    torch.set_num_threads(THREADS)
     kind: Any = {"masked_lm": MaskedLM, "causal_lm": Causal}[objective]
 
     class Drawn(kind):  # type: ignore[misc]
@@ -69,7 +65,6 @@ def theirs(model: str, data: str, objective: str, steps: int = 1) -> Callable[..
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-    torch.set_num_threads(THREADS)
     kind: Any = {"masked_lm": AutoModelForMaskedLM, "causal_lm": AutoModelForCausalLM}[objective]
     network, given = kind.from_pretrained(model, dtype=torch.float32).train(), batches(data)
     parameters = list(network.parameters())

@@ -9,7 +9,6 @@ import numpy as np
 
 from benchmarks.harness.batches import by_budget, in_arrival_order
 from benchmarks.harness.texts import read
-from benchmarks.harness.worker import THREADS
 
 
 def encode(model: str, texts: str, order: str, longest: int) -> Callable[[], np.ndarray]:
@@ -17,7 +16,6 @@ def encode(model: str, texts: str, order: str, longest: int) -> Callable[[], np.
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    torch.set_num_threads(THREADS)
     tokenizer, network = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
     rows = read(texts)
 
@@ -46,7 +44,6 @@ def one_text(model: str) -> Callable[[str], np.ndarray]:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    torch.set_num_threads(THREADS)
     tokenizer, network = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
 
     @torch.inference_mode()
@@ -63,7 +60,6 @@ def write(model: str, prompts: Sequence[Sequence[int]], new: int) -> Callable[[]
     import torch
     from transformers import AutoModelForCausalLM
 
-    torch.set_num_threads(THREADS)
     network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
     network.generation_config.eos_token_id = None
     longest = max(map(len, prompts))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.texts import read
-from benchmarks.harness.worker import THREADS
 
 
 def encode(model: str, texts: str, weights: str = "") -> Callable[[], np.ndarray]:
@@ -47,11 +46,8 @@ def nats(model: str, ids: Sequence[int], weights: str = "") -> Callable[[], floa
 
 def loaded(model: str, weights: str = "") -> Any:
     """A checkpoint, prepared for inference where ``weights`` says how."""
-    import torch
-
     import variorum
 
-    torch.set_num_threads(THREADS)
     network = variorum.load(model, dtype="float32")
     if not weights:
         return network

@@ -151,10 +151,10 @@ def probed_cell(
         save(session.model, f"{place}/model")
         fitted = Classifier(model=f"{place}/model", validation=0.0, random_state=plan.seed, **how)
         fitted.fit(list(train), list(labels))
-        learned, made, last = fitted.history_.seconds, _since(last), time.perf_counter()
+        tuned, made, last = fitted.history_, _since(last), time.perf_counter()
         items = tuple(float(one) for one in fitted.predict(list(test)))
     often = len(rows["train"]) / len(train), len(rows["test"]) / len(test)
-    rest = start + made + learned * (often[0] - 1) + _since(last) * often[1]
+    rest = start + made + tuned.pace * tuned.epochs[-1].steps * (often[0] - 1) + _since(last) * often[1]
     facts = _facts(session.model, begun, run, rest)
     if priced:
         facts |= _read(session.model, plan.settled.length, facts)
