@@ -80,7 +80,7 @@ def design(*, rows: Rows, steps: int, seeds: tuple[int, ...], looks: tuple[int, 
         curve_note=f" (on {CURVE_ROWS} of the test rows)",
         equal=(
             f"labelled rows, test rows; between encoders also data order, byte-level BPE of {VOCAB:,}, depth "
-            f"{nano.ENCODER_DEPTH}, width {nano.WIDTH}, optimiser, schedule, no dropout",
+            f"{nano.DEPTH}, width {nano.WIDTH}, optimiser, schedule, no dropout",
         ),
         unequal=(
             "TF-IDF reads whole words and trains to convergence in about a second; the encoders differ in parameters",

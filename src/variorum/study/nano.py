@@ -15,13 +15,12 @@ from variorum.spec.feedforward import GatedMLP
 from variorum.spec.model import Change, Model
 from variorum.study.design import Arm, readings
 
-WIDTH, DEPTH, HEADS = 128, 4, 4
+WIDTH, DEPTH, HEADS = 128, 2, 4
 HEAD_DIM = WIDTH // HEADS
 MLP_WIDTH = 4 * WIDTH
 GATED_WIDTH = 344
 """Two thirds of the plain width, rounded up to a multiple of 8: three matrices with the parameters of two."""
 KV_HEADS = 2
-ENCODER_DEPTH = 2
 
 _DECODER, _ENCODER = "architecture.decoder", "architecture.encoder"
 _GATED = {"value": GatedMLP(width=GATED_WIDTH, activation="silu")}
@@ -68,11 +67,11 @@ def encoder_arms(*, vocab: int, length: int, labels: int, pad: int) -> tuple[Arm
         "architecture.heads.sequence_classification.dropout": 0.0,
     }
     bert = find("bert").set(
-        _shape(_ENCODER, ENCODER_DEPTH, vocab, MLP_WIDTH) | common | {f"{_ENCODER}.input.positions.rows": length}
+        _shape(_ENCODER, DEPTH, vocab, MLP_WIDTH) | common | {f"{_ENCODER}.input.positions.rows": length}
     )
-    modern = find("modernbert").set(_shape(_ENCODER, ENCODER_DEPTH, vocab, GATED_WIDTH) | common)
+    modern = find("modernbert").set(_shape(_ENCODER, DEPTH, vocab, GATED_WIDTH) | common)
     bert, modern = _silent(bert), _silent(modern)
-    size = f"{ENCODER_DEPTH} layers × {WIDTH}"
+    size = f"{DEPTH} layers × {WIDTH}"
     return (
         Arm(name="bert", title="nano BERT", spec=bert, note=f"{bert.cite}; {size}"),
         Arm(
