@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-
 RATE, BETAS, EPS, DECAY, CLIP = 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 #: More than any benchmark takes, so that the rate stays what it is.
 STEPS = 10_000

@@ -1,1 +1,1 @@
-"""Whether plans of pretraining come true: time and memory foretold, beside what runs took."""
+"""Whether plans come true: time and memory foretold, beside what runs and studies took."""

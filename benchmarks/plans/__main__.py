@@ -79,7 +79,8 @@ class Kind:
                                   check=True)  # fmt: skip
         finally:
             shutil.rmtree(out)
-        return {"asked": asked, "whole": time.perf_counter() - begin, **self.read(json.loads(done.stdout))}
+        whole, machine = time.perf_counter() - begin, written(about()["machine"])
+        return {"asked": asked, "machine": machine, "whole": whole, **self.read(json.loads(done.stdout))}
 
     def row(self, name: str, one: Row) -> Row:
         """One line of the page."""
@@ -104,7 +105,7 @@ class Kind:
         rows = [self.row(name, one) for name, one in mine.items()]
         held, widest, near = came_true(mine)
         return [
-            f"## {self.title}", "",
+            f"## {self.title}", "", f"On {'; '.join(sorted({one['machine'] for one in mine.values()}))}.", "",
             f"- {held} of {len(rows)} outcomes lie in the printed band; {HELD} of {len(self.runs)} are wanted.",
             f"- The widest band spans a factor of {widest:.2f}; at most {WIDEST} is wanted.",
             f"- Memory was foretold within {NEAR:.0%} in {near} of {len(rows)}; all are wanted.", "",
@@ -145,9 +146,9 @@ def came_true(found: Mapping[str, Row]) -> tuple[int, float, int]:
     return held, widest, sum(abs(_over(one)) <= NEAR for one in found.values())
 
 
-def page(found: Mapping[str, Row], machine: str) -> str:
+def page(found: Mapping[str, Row]) -> str:
     """``PLANS.md``."""
-    head = ["# Plans beside what runs took", "", f"{machine}. Written by `python -m benchmarks.plans`.", ""]
+    head = ["# Plans beside what runs took", "", "Written by `python -m benchmarks.plans`.", ""]
     return "\n".join([*head, *(line for kind in KINDS for line in kind.section(found))])
 
 
@@ -174,7 +175,7 @@ def main(names: Sequence[str]) -> int:
         row = kind.row(name, found[name])
         print("\n".join(table([row], list(row))), flush=True)
         FOUND.write_text(json.dumps({name: found[name] for name in every if name in found}, indent=1) + "\n", "utf-8")
-    PAGE.write_text(page(found, written(about()["machine"])), "utf-8")
+    PAGE.write_text(page(found), "utf-8")
     print(PAGE.read_text("utf-8"))
     return int(any(missed(kind, found) for kind in KINDS))
 

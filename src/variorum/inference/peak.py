@@ -7,6 +7,11 @@ import os
 import sys
 from pathlib import Path
 
+ROOM = 1.08
+"""Height of memory in a run over that of its first steps: rows of ever other lengths leave gaps in the heap."""
+SHAPES = 64
+"""Compiled kernels that oneDNN may keep: it makes one for every shape, some 0.2 MiB each, and would keep 1,024."""
+
 
 def peak_bytes() -> int:
     """Resident memory of this process at its height; 0 where the system does not say.
@@ -21,10 +26,6 @@ def peak_bytes() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-ROOM = 1.08
-"""Height of memory in a run over that of its first steps: rows of ever other lengths leave gaps in the heap."""
 
 
 def resident_bytes() -> int:
@@ -51,10 +52,6 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
-
-
-SHAPES = 64
-"""Compiled kernels that oneDNN may keep: it makes one for every shape, some 0.2 MiB each, and would keep 1,024."""
 
 
 def forget_shapes() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from variorum.tasks.schemes import Scheme
 
     Answers = Sequence[Any]
+    Judged = Callable[[Sequence[Any], Sequence[Any]], tuple["Judge", list[Any]]]
 
 MACRO_F1 = Metric(name="macro-F1", unit="points", lower_is_better=False, by_item=False, scale=100, digits=1)
 
@@ -234,15 +235,11 @@ def _tags(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
     return Tags(scheme_of(tags)), tags
 
 
-def _found(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
-    return Found(), list(y)
+def _as_given(judge: Judge) -> Judged:
+    return lambda X, y: (judge, list(y))
 
 
-def _texts(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
-    return Texts(), list(y)
-
-
-JUDGES: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], tuple[Judge, list[Any]]]] = {
+JUDGES: Mapping[str, Judged] = {
     "classify": _classes, "pairs": _classes, "number": _numbers, "pairs-number": _numbers, "tag": _tags,
-    "embed-score": _numbers, "answer": _found, "seq2seq": _texts,
+    "embed-score": _numbers, "answer": _as_given(Found()), "seq2seq": _as_given(Texts()),
 }  # fmt: skip

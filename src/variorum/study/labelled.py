@@ -166,10 +166,11 @@ def table(asked: Asked, *, say: Callable[[str], None] = lambda line: print(line,
     usable = job.read(kind, asked.data, names, say, filled=True, further=further)
     judge, labels = judged(asked.kind, usable.X, usable.y)
     texts = [said(row) for row in usable.X]
+    shared = kind.columns.shared
     documents = (
         [row.cells[asked.document] for row in usable.table.good] if asked.document
-        else [row[1] for row in usable.X] if asked.kind == "answer"  # questions about one context are not apart
-        else texts
+        else texts if shared is None
+        else [row[shared] for row in usable.X]
     )  # fmt: skip
     held = [i for i, name in enumerate(documents) if _hash(name) % TEST_SHARE == 0]
     left, tested = sorted({*range(len(texts))} - {*held}), {plain(texts[i]) for i in held}

@@ -66,7 +66,7 @@ class Answerer(Estimator):
     """
 
     kind: ClassVar[str] = "answer"
-    columns: ClassVar[Columns] = Columns(("question", "context"), "answer", optional=True)
+    columns: ClassVar[Columns] = Columns(("question", "context"), "answer", optional=True, shared=1)
 
     head: Literal["question_answering", "answer_span"] = HEAD
     stride: int = STRIDE

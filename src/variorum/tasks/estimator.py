@@ -41,12 +41,14 @@ FORMAT = 1
 class Columns(NamedTuple):
     """The columns of a table that a task reads: what it is given, and what it is asked for (empty for nothing).
 
-    ``optional`` says that an empty cell of the target is an answer too.
+    ``optional`` says that an empty cell of the target is an answer too; ``shared`` is the place of the input that many
+    rows have in common, so that such rows are not apart.
     """
 
     inputs: tuple[str, ...] = ("text",)
     target: str = "label"
     optional: bool = False
+    shared: int | None = None
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)

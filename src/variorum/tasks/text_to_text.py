@@ -264,7 +264,7 @@ class TextAnswerer(TextToText):
     """A question's answer, written; the text that it is read from comes behind it."""
 
     kind: ClassVar[str] = "answer-text"
-    columns: ClassVar[Columns] = Columns(("question", "context"), "answer")
+    columns: ClassVar[Columns] = Columns(("question", "context"), "answer", shared=1)
 
     decoding: Literal["free"] = "free"
     max_target_length: int = 48
