@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 FIGURES, PAGE = ROOT / "docs/trained/bakeoffs.json", ROOT / "docs/studies.md"
 BEGIN, END = "<!-- figures of docs/bakeoffs.py -->", "<!-- end of figures -->"
 CEILING = "50ms"
-USUAL = ("--seeds", "3", "--epochs", "3", "--rates", "2e-4", "1e-3", "--precision", "bfloat16", "--workers", "1")
+USUAL = ("--seeds", "3", "--epochs", "3", "--rates", "2e-4", "1e-3", "--workers", "1")
 Told = dict[str, Any]
 TABLES: dict[str, Told] = {
     "spam": {"rows": 600, "words": ("--max-length", "128")},
