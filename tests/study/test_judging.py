@@ -70,12 +70,19 @@ def test_texts_have_the_chrf_of_all_of_them():
     assert judge.missed(["a small house", "Rain"], right).tolist() == [False, True]
 
 
+def test_a_text_has_to_find_its_own():
+    judge, right = judged("embed", [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")], [None] * 4)
+    assert right == ["A", "B", "C", "D"]
+    assert judge.figure(["A", "B", "B", "A"], right)(np.array([1, 1, 1, 1])) == pytest.approx(0.5)
+    assert judge.missed(["A", "B", "B", "A"], right).tolist() == [False, False, True, True]
+
+
 def test_the_command_offers_every_kind_that_is_judged():
     assert {*get_args(get_type_hints(Contest, include_extras=True)["task"])} == {*JUDGES}
 
 
 def test_what_nothing_judges_is_refused():
     with pytest.raises(UsageError, match="cannot be judged"):
-        judged("embed", [], [])
+        judged("search", [], [])
     with pytest.raises(UsageError, match="every row has the label"):
         judged("classify", ["a", "b"], ["x", "x"])

@@ -73,6 +73,7 @@ def test_rows_of_other_tasks_are_judged_by_their_own_figures(tmp_path: Path):
     [
         ("answer", written.questions, ("nano", "head:nano"), "F1 of words"),
         ("seq2seq", written.rewritten, ("nano:t5",), "chrF"),
+        ("embed", written.partners, ("nano",), "recall at 1"),
         ("embed-score", written.alike, ("nano",), "rank correlation"),
     ],
 )
@@ -80,7 +81,7 @@ def test_answers_texts_and_likeness_are_judged_too(
     kind: str, write: Callable[[Path], Path], models: tuple[str, ...], name: str, tmp_path: Path
 ):
     rows = table(Asked(data=str(write(tmp_path / "rows.csv")), kind=kind))
-    if kind == "answer":
+    if kind in ("answer", "embed"):
         assert not {row[1] for row in rows.train} & {row[1] for row in rows.test}
     how = Wanted(models=models, seeds=2, epochs=1, learning_rate=1e-3, max_length=32)
     declared = declare(how, rows, tmp_path / "study")

@@ -59,6 +59,15 @@ def alike(path: Path) -> Path:
     ))  # fmt: skip
 
 
+def partners(path: Path) -> Path:
+    """Pairs of the same words in another order."""
+    rng = random.Random(0)
+    made = [rng.sample((*SEA, *SKY), 5) for _ in range(ROWS)]
+    return _write(path, ("text1", "text2"), (
+        (f"{' '.join(words)} {i}", " ".join(sorted(words))) for i, words in enumerate(made)
+    ))  # fmt: skip
+
+
 def questions(path: Path) -> Path:
     """Who of two is where, and of some who is not there; two questions about each context."""
     rng = random.Random(0)

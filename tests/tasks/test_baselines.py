@@ -13,7 +13,7 @@ from variorum.tasks.baselines.bm25 import Bm25
 from variorum.tasks.baselines.cleaning import STEPS, clean
 from variorum.tasks.baselines.linear import Logistic, Machine, Ridge, fit_and_predict
 from variorum.tasks.baselines.overlap import Overlap
-from variorum.tasks.baselines.paired import Cosine
+from variorum.tasks.baselines.paired import Cosine, Nearest
 from variorum.tasks.baselines.tagging import FrequentTags, LinearTags
 from variorum.tasks.baselines.writing import Copy, Lead
 from variorum.tasks.registry import KINDS
@@ -127,6 +127,12 @@ def test_pairs_with_more_words_in_common_are_more_alike() -> None:
     one = Cosine().fit([("a red house", "a blue house"), ("some cat", "a dog")])
     same, near, far = one.predict([("a red house", "a red house"), ("a red house", "a red car"), ("cat", "house")])
     assert same == pytest.approx(1) and same > near > far == 0
+
+
+def test_the_nearest_text_shares_the_rarest_words() -> None:
+    pairs = [("a red house", "a house, red"), ("some cat", "a cat"), ("blue", "a house with a cat")]
+    one = Nearest().fit(pairs)
+    assert one.predict(pairs)[:2] == ["a house, red", "a cat"] and one.predict([]) == []
 
 
 def test_bm25_is_the_formula() -> None:

@@ -42,6 +42,8 @@ def test_texts_that_belong_together_come_together(learned: Embedder) -> None:
     before = Embedder(**HOW | {"epochs": 1, "learning_rate": 1e-9}).fit(PAIRS)
     assert before.evaluate(PAIRS)["recall_at_1"] < 0.2
     assert learned.evaluate(PAIRS)["recall_at_1"] > 0.6
+    found = [text == second for text, (_, second) in zip(learned.replies(PAIRS), PAIRS, strict=True)]
+    assert np.mean(found) == pytest.approx(learned.evaluate(PAIRS)["recall_at_1"])
     assert learned.history_.epochs[-1].loss < learned.history_.epochs[0].loss
     assert learned.model_.head_names == ()
 

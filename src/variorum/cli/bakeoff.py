@@ -30,7 +30,9 @@ class Contest:
         precision: Of products while it learns; bfloat16 is several times faster where the processor has it.
     """
 
-    task: Literal["classify", "pairs", "number", "pairs-number", "tag", "embed-score", "answer", "seq2seq"] = "classify"
+    task: Literal["classify", "pairs", "number", "pairs-number", "tag", "embed", "embed-score", "answer", "seq2seq"] = (
+        "classify"
+    )
     columns: Annotated[tuple[str, ...], Option(many=True)] = ()
     document: str | None = None
     out: Path = Path("study-bakeoff")

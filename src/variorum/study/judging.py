@@ -79,8 +79,23 @@ class Classes:
         return np.asarray(np.asarray(ids, dtype=np.int64)[:, None] == np.arange(len(self.names)))
 
 
+class _Alike:
+    """What most judges say: an answer is missed that is not the right one, and there are no classes."""
+
+    def missed(self, answers: Answers, right: Answers) -> NDArray[np.bool_]:
+        import numpy as np
+
+        return np.array([one != other for one, other in zip(answers, right, strict=True)])
+
+    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
+        return {}
+
+    def said(self, answer: Any) -> str:
+        return str(answer)
+
+
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(_Alike):
     """A number an item: rank correlation. Missed is what lies further off than numbers deviate from their mean."""
 
     metric: ClassVar[Metric] = Metric(
@@ -104,9 +119,6 @@ class Numbers:
         import numpy as np
 
         return np.asarray(np.abs(np.subtract(answers, right)) > np.std(right))
-
-    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
-        return {}
 
     def said(self, answer: Any) -> str:
         return f"{answer:.3g}"
@@ -150,7 +162,7 @@ class Tags:
 
 
 @dataclass(frozen=True)
-class Found:
+class Found(_Alike):
     """An answer to a question, empty for none: mean F1 of its words, as SQuAD 2.0 counts it."""
 
     metric: ClassVar[Metric] = Metric(
@@ -167,9 +179,6 @@ class Found:
 
         return np.array(self._scores(answers, right)[0]) < 1
 
-    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
-        return {}
-
     def said(self, answer: Any) -> str:
         return str(answer) or "no answer"
 
@@ -181,7 +190,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Texts:
+class Texts(_Alike):
     """A text that is written for another: chrF."""
 
     metric: ClassVar[Metric] = Metric(name="chrF", unit="points", lower_is_better=False, by_item=False, digits=1)
@@ -191,16 +200,19 @@ class Texts:
 
         return chrf_of(answers, right)
 
-    def missed(self, answers: Answers, right: Answers) -> NDArray[np.bool_]:
-        import numpy as np
 
-        return np.array([one != other for one, other in zip(answers, right, strict=True)])
+@dataclass(frozen=True)
+class Partners(_Alike):
+    """The text that another one finds, among those of all rows: how often it is its own."""
 
-    def parts(self, answers: Answers, right: Answers) -> Mapping[str, float]:
-        return {}
+    metric: ClassVar[Metric] = Metric(
+        name="recall at 1", unit="points", lower_is_better=False, by_item=False, scale=100, digits=1
+    )
 
-    def said(self, answer: Any) -> str:
-        return str(answer)
+    def figure(self, answers: Answers, right: Answers) -> Figure:
+        from variorum.tasks.metrics.intervals import mean_of
+
+        return mean_of(~self.missed(answers, right))
 
 
 def judged(kind: str, X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
@@ -235,11 +247,15 @@ def _tags(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
     return Tags(scheme_of(tags)), tags
 
 
+def _partners(X: Sequence[Any], y: Sequence[Any]) -> tuple[Judge, list[Any]]:
+    return Partners(), [second for _, second in X]
+
+
 def _as_given(judge: Judge) -> Judged:
     return lambda X, y: (judge, list(y))
 
 
 JUDGES: Mapping[str, Judged] = {
     "classify": _classes, "pairs": _classes, "number": _numbers, "pairs-number": _numbers, "tag": _tags,
-    "embed-score": _numbers, "answer": _as_given(Found()), "seq2seq": _as_given(Texts()),
+    "embed": _partners, "embed-score": _numbers, "answer": _as_given(Found()), "seq2seq": _as_given(Texts()),
 }  # fmt: skip

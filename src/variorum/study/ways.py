@@ -169,7 +169,7 @@ class _Estimated:
         self.parameters = sum(one.numel() for one in estimator.model_.parameters())
 
     def answer(self, X: Sequence[Any]) -> list[Any]:
-        return _listed(self.estimator.predict(X))
+        return self.estimator.replies(X)
 
     def keep(self, folder: Path) -> int:
         self.estimator.save(folder / "model")
@@ -328,10 +328,6 @@ def _flops(spec: Model, heads: Sequence[str], lengths: Sequence[int]) -> int:
 
 def _bytes(path: Path) -> int:
     return sum(one.stat().st_size for one in ([path] if path.is_file() else path.rglob("*")) if one.is_file())
-
-
-def _listed(found: Any) -> list[Any]:
-    return list(found.tolist() if hasattr(found, "tolist") else found)
 
 
 def _joined(row: Any) -> str:

@@ -51,7 +51,7 @@ class Embedder(TransformerMixin, Estimator):
     """
 
     kind: ClassVar[str] = "embed"
-    columns: ClassVar[Columns] = Columns(("text1", "text2"), "")
+    columns: ClassVar[Columns] = Columns(("text1", "text2"), "", shared=1)
 
     pooling: Literal["mean", "cls", "max"] | None = None
     temperature: float = 0.05
@@ -103,23 +103,34 @@ class Embedder(TransformerMixin, Estimator):
 
     def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
         """How well the first texts find their seconds, among all second ones."""
-        import torch
-
         from variorum.tasks.metrics.ranking import ranking
-        from variorum.tasks.search import Index
 
         pairs = texts_of(X, 2)
-        texts = list(dict.fromkeys(second for _, second in pairs))
-        vectors = torch.from_numpy(self.transform(texts))
-        index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
-        hits = index.search(torch.from_numpy(self.transform([first for first, _ in pairs])), top_k=10)
+        texts, ranked = self._ranked(pairs)
         place = {text: row for row, text in enumerate(texts)}
-        ranked, right = [[hit.row for hit in row] for row in hits], [{place[second]} for _, second in pairs]
+        right = [{place[second]} for _, second in pairs]
         ten, one = ranking(ranked, right, 10), ranking(ranked, right, 1)
         return {
             "reciprocal_rank": ten.reciprocal_rank, "recall_at_1": one.recall, "recall_at_10": ten.recall,
             "rows": len(pairs),
         }  # fmt: skip
+
+    def replies(self, X: Any) -> list[Any]:
+        """The second text that each first one finds, among those of all pairs."""
+        texts, ranked = self._ranked(texts_of(X, 2))
+        return [texts[row[0]] for row in ranked]
+
+    def _ranked(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[int]]]:
+        """The second texts, each once, and the places of the ten nearest to each first one, the best first."""
+        import torch
+
+        from variorum.tasks.search import Index
+
+        texts = list(dict.fromkeys(second for _, second in pairs))
+        vectors = torch.from_numpy(self.transform(texts))
+        index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
+        hits = index.search(torch.from_numpy(self.transform([first for first, _ in pairs])), top_k=10)
+        return texts, [[hit.row for hit in row] for row in hits]
 
     def learned(self) -> dict[str, Any]:
         return {"take": self.take_.take}
@@ -172,6 +183,10 @@ class ScoredEmbedder(Embedder):
         pairs = texts_of(X, 2)
         check_consistent_length(pairs, y)
         return self._learn(pairs, _cosines(y), Similarity())
+
+    def replies(self, X: Any) -> list[Any]:
+        """The cosine of each pair."""
+        return Estimator.replies(self, X)
 
     def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
         """Correlations of cosines with what is right."""

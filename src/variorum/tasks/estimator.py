@@ -103,6 +103,15 @@ class Estimator(BaseEstimator):
         """Learn from texts and their answers."""
         raise NotImplementedError
 
+    def predict(self, X: Any) -> Any:
+        """What is answered to each input, in order."""
+        raise NotImplementedError
+
+    def replies(self, X: Any) -> list[Any]:
+        """What of each input is held against what is right, as JSON has it: what :meth:`predict` gives."""
+        found = self.predict(X)
+        return list(found.tolist() if hasattr(found, "tolist") else found)
+
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """What the task says of each input, in order, as the fields that ``variorum predict`` writes."""
         raise NotImplementedError

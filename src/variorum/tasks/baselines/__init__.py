@@ -24,7 +24,7 @@ BASELINES: dict[str, Sequence[str]] = {
     "number": _NUMBERS,
     "pairs-number": _PAIR_NUMBERS,
     "pairs-number-text": _PAIR_NUMBERS,
-    "embed": ("paired:Cosine",),
+    "embed": ("paired:Nearest",),
     "embed-score": ("paired:Cosine",),
     "tag": ("tagging:LinearTags", "tagging:FrequentTags"),
     "answer": _ANSWERS,

@@ -25,11 +25,16 @@ class Features:
         self.words_ = words(texts, self.steps).fit([*texts, "."])
         return self
 
+    def sides(self, X: Sequence[Pair]) -> tuple[Any, Any]:
+        """TF-IDF of the first texts and of the second ones, sparse, rows of length 1."""
+        first, second = (self.words_.transform([pair[side] for pair in X]) for side in (0, 1))
+        return first, second
+
     def transform(self, X: Sequence[Pair]) -> Any:
         """A sparse row for each pair, the cosine and the share of words last."""
         from scipy.sparse import csr_matrix, hstack
 
-        first, second = (self.words_.transform([pair[side] for pair in X]) for side in (0, 1))
+        first, second = self.sides(X)
         shared = first.sign().multiply(second.sign()).sum(1)
         either = first.sign().sum(1) + second.sign().sum(1) - shared
         alike = csr_matrix(first.multiply(second).sum(1))
@@ -98,7 +103,20 @@ class Cosine:
         self.features_ = Features(self.steps).fit(X)
         return self
 
-    def predict(self, X: Sequence[Pair]) -> list[float]:
+    def predict(self, X: Sequence[Pair]) -> list[Any]:
         """The cosine of each pair."""
-        found: list[float] = self.features_.transform(X)[:, -2].toarray()[:, 0].tolist() if len(X) else []
+        found: list[Any] = self.features_.transform(X)[:, -2].toarray()[:, 0].tolist() if len(X) else []
         return found
+
+
+class Nearest(Cosine):
+    """For each first text the second one that is most alike by its words, among those of all pairs."""
+
+    def predict(self, X: Sequence[Pair]) -> list[Any]:
+        """The text found for each pair's first."""
+        if not len(X):
+            return []
+        import numpy as np
+
+        first, second = self.features_.sides(X)
+        return [X[place][1] for place in np.asarray((first @ second.T).argmax(1)).ravel()]
