@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, ttest_ind
 
 from variorum.errors import DamagedFile, UsageError
+from variorum.inference.sentences import recipe_for
 from variorum.tasks.baselines.linear import tfidf
+from variorum.tasks.classify import Classifier
+from variorum.tasks.embed import Embedder
 from variorum.tasks.monitor import compare, holm, rehearse, stability
 from variorum.tasks.profile import FEWEST, MOST, Profile, Signals
+from variorum.tasks.registry import load
+from variorum.tasks.signals import signals
 from variorum.text.corpora import sentiment
 
 #: Goals: at most so many windows without a change raise an alarm, at least so many with a shift of 20 points do.
@@ -121,9 +128,24 @@ def test_a_profile_comes_back_from_its_file_as_it_was() -> None:
     assert summary["length"]["5%"] <= summary["length"]["50%"] <= summary["length"]["95%"]
 
 
+def test_nothing_drifts_by_saving_a_model_whose_weights_came_with_a_recipe_for_sentences(tmp_path: Path) -> None:
+    texts = [f"{'wave salt ship ' * (i % 9)}{i} tide" for i in range(FEWEST)]
+    vectors = Embedder("nano", max_length=8, epochs=1, validation=0.0, pooling="cls")
+    vectors.fit([(text, text[::-1]) for text in texts]).save(tmp_path / "vectors")
+    assert recipe_for(load(tmp_path / "vectors").model_).longest == 8
+    made = Classifier(model=str(tmp_path / "vectors"), max_length=32, epochs=1, validation=0.0)
+    made.fit(texts, [str(i % 2) for i in range(FEWEST)]).observe(texts)
+    made.save(tmp_path / "made")
+    again = load(tmp_path / "made")
+    found = compare(again.profile_.signals, again.profile_.seen(signals(again, texts)))
+    assert {one.signal for one in found} >= {"vectors", "label", "length"} and max(one.psi for one in found) < 1e-3
+    now = again.profile_.seen(signals(again, texts)).vectors
+    assert np.abs(now - again.profile_.signals.vectors).max() < 1e-5
+
+
 def test_a_damaged_profile_is_told() -> None:
     content = Profile.of(drawn(np.random.default_rng(0), 100)).to_bytes()
-    for wrong in (b"", content[:40], content[:-9], content.replace(b'"format":"1"', b'"format":"9"'), b"{}" * 50):
+    for wrong in (b"", content[:40], content[:-9], content.replace(b'"format":"2"', b'"format":"9"'), b"{}" * 50):
         with pytest.raises(DamagedFile, match="file"):
             Profile.from_bytes(wrong, "file")
 

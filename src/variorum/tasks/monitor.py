@@ -129,7 +129,8 @@ def _means(then: Floats, now: Floats) -> Finding:
     then, now = (values[:, kept] / spread[kept] for values in (then, now))
     n, m, k = len(then), len(now), int(kept.sum())
     gap = now.mean(0) - then.mean(0)
-    distances = [np.sqrt(((values - then.mean(0)) ** 2).sum(1)) for values in (then, now)]
+    # Rounded, so that equal texts stay equal: a vector is float32.
+    distances = [np.sqrt(((values - then.mean(0)) ** 2).sum(1)).round(5) for values in (then, now)]
     finding = Finding(
         signal=VECTORS, change=f"mean moved by {np.sqrt((gap**2).sum()):.2g} spreads", psi=_binned(*distances),
         test="Hotelling", p=1.0,

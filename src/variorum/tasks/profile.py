@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FILE = "variorum.profile"
-FORMAT = "1"
+FORMAT = "2"
 NUMBER, KIND = "number.", "kind."
 #: Items that a profile keeps: beyond this many, the window that is compared decides how fine the comparison is.
 MOST = 4000

@@ -17,6 +17,9 @@ NO_ANSWER = "(none)"
 def signals(estimator: Estimator, inputs: Sequence[Any]) -> Signals:
     """The signals of N inputs.
 
+    A vector is the mean of the states of what the task reads, whatever the model that it began with says of sentences:
+    saved and loaded, the task knows nothing of that any more.
+
     Args:
         estimator: fitted.
         inputs: texts, or pairs of them.
@@ -24,7 +27,8 @@ def signals(estimator: Estimator, inputs: Sequence[Any]) -> Signals:
     import numpy as np
 
     from variorum.inference.encode import tokenizer_of
-    from variorum.inference.vectors import embed
+    from variorum.inference.sentences import MEAN
+    from variorum.inference.vectors import read
     from variorum.tasks.language import slices
 
     answers = estimator.answers(inputs)
@@ -41,7 +45,7 @@ def signals(estimator: Estimator, inputs: Sequence[Any]) -> Signals:
     kinds = {"language": slices(texts)}
     if answers and ANSWER in answers[0]:
         kinds[ANSWER] = [NO_ANSWER if one[ANSWER] is None else str(one[ANSWER]) for one in answers]
-    vectors, _ = embed(estimator.model_, texts)
+    vectors = read(estimator.model_, estimator.encode(estimator.model_, texts), MEAN)
     return Signals(
         kinds=kinds,
         numbers={name: np.asarray(values, dtype=float) for name, values in numbers.items()},
