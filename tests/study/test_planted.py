@@ -28,7 +28,7 @@ def test_namesakes_share_no_draw_and_spoilt_arms_share_them_all(tasks):
     for trial in trials[:8]:
         for cell in trial.cells:
             draws[cell.arm].append((trial.task.name, cell.work["seed"]))
-    assert len({*draws["whole"], *draws["other"]}) == 2 * 8 * planted.SEEDS
+    assert len({*draws["whole"], *draws["other"]}) == 2 * 8 * planted.SAME
     for trial in trials[8:]:
         whole, other = ([cell for cell in trial.cells if cell.arm == arm] for arm in ("whole", "other"))
         assert [cell.work["seed"] for cell in whole] == [cell.work["seed"] for cell in other]

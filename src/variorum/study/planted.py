@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.int32]]
 
-SEEDS, VOCAB = 5, 1024
+VOCAB = 1024
+SAME, WORSE = 5, 7
+"""Seeds of a study of an arm and its namesake, and of one in which what was planted must be seen three times over."""
 SNIPPETS, TESTED, LONGEST = 2000, 600, 32
 """Rows that are learned and judged, and tokens of each."""
 WINDOW, WINDOWS = 64, 4
@@ -68,15 +70,15 @@ class Task:
     settings: Callable[[int], Any]
     data: Mapping[str, tuple[Prepared, float]]
 
-    def cells(self, study: str, arm: str, first: int, steps: int, data: str = "") -> list[Cell]:
-        """One cell for each seed of an arm that learns from ``data``, its seeds counted from ``first``."""
+    def cells(self, study: str, arm: str, draws: range, steps: int, data: str = "") -> list[Cell]:
+        """One cell for each of the ``draws`` of an arm that learns from ``data``; in the study its seeds are 0, 1, …"""
         prepared, share = self.data[data]
         steps = round(steps * share)
         work = {**self.work, "data": prepared.path, "settings": self.settings(steps), "looks": ()}
         return [
-            Cell(study=study, arm=arm, seed=k, call=self.call, work={**work, "seed": first + k}, data=prepared.digest,
+            Cell(study=study, arm=arm, seed=k, call=self.call, work={**work, "seed": draw}, data=prepared.digest,
                  steps=steps, threads=1)
-            for k in range(SEEDS)
+            for k, draw in enumerate(draws)
         ]  # fmt: skip
 
 
@@ -133,23 +135,25 @@ def _trials(tasks: Sequence[Task], studies: int) -> Iterator[Trial]:
     """A/A studies of each task in turn, then those of each spoilt form."""
     for i in range(studies):
         task, name, first = tasks[i % len(tasks)], f"same {i}", APART * i
-        namesake = task.cells(name, "other", first + APART // 2, FEW)
-        yield _trial(AA, task, name, [*task.cells(name, "whole", first, FEW), *namesake])
+        pair = (("whole", first), ("other", first + APART // 2))
+        yield _trial(AA, task, name, [task.cells(name, arm, range(at, at + SAME), FEW) for arm, at in pair])
     spoilt = [(task, kind) for task in tasks for kind in task.data if kind]
     for i in range(studies // 2):
         (task, kind), name, first = spoilt[i % len(spoilt)], f"spoilt {i}", APART * (studies + i)
-        other = task.cells(name, "other", first, STEPS, kind)
-        yield _trial(kind, task, name, [*task.cells(name, "whole", first, STEPS), *other])
+        draws = range(first, first + WORSE)
+        pair = (("whole", ""), ("other", kind))
+        yield _trial(kind, task, name, [task.cells(name, arm, draws, STEPS, data) for arm, data in pair])
 
 
-def _trial(kind: str, task: Task, name: str, cells: Sequence[Cell]) -> Trial:
+def _trial(kind: str, task: Task, name: str, cells: Sequence[Sequence[Cell]]) -> Trial:
     arms = (Arm(name="whole", title="whole", spec=None), Arm(name="other", title=kind, spec=None))
+    seeds = len(cells[0])
     claim = Claim(name=f"whole beats {kind}", better="whole", worse="other", metric=task.metric.name)
     study = Study(
         name=name, title=name, question=claim.name, arms=arms, claims=(claim,), metric=task.metric,
-        seeds=tuple(range(SEEDS)), looks=(SEEDS,), items="held-out items",
+        seeds=tuple(range(seeds)), looks=(seeds,), items="held-out items",
     )  # fmt: skip
-    return Trial(kind=kind, task=task, study=study, cells=tuple(cells))
+    return Trial(kind=kind, task=task, study=study, cells=tuple(cell for arm in cells for cell in arm))
 
 
 def _computed(
