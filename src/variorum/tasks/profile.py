@@ -158,7 +158,10 @@ class Profile:
             length = int.from_bytes(content[:8], "little")
             header = json.loads(content[8 : 8 + length])["__metadata__"]
             if header["format"] != FORMAT:
-                raise DamagedFile(f"is a profile of format {header['format']!r:.20}", where=where)
+                raise DamagedFile(
+                    f"is a profile of format {header['format']!r:.20}, not {FORMAT!r}", where=where,
+                    remedy="train the task again",
+                )  # fmt: skip
             named, arrays = json.loads(header["named"]), load(content)
             numbers = {name: arrays[f"{NUMBER}{name}"].astype(np.float64) for name in named["numbers"]}
             given = {name: [kinds[i] for i in arrays[f"{KIND}{name}"]] for name, kinds in named["kinds"].items()}
