@@ -141,8 +141,8 @@ def _trials(tasks: Sequence[Task], studies: int) -> Iterator[Trial]:
     for i in range(studies // 2):
         (task, kind), name, first = spoilt[i % len(spoilt)], f"spoilt {i}", APART * (studies + i)
         draws = range(first, first + WORSE)
-        pair = (("whole", ""), ("other", kind))
-        yield _trial(kind, task, name, [task.cells(name, arm, draws, STEPS, data) for arm, data in pair])
+        learned = (("whole", ""), ("other", kind))
+        yield _trial(kind, task, name, [task.cells(name, arm, draws, STEPS, data) for arm, data in learned])
 
 
 def _trial(kind: str, task: Task, name: str, cells: Sequence[Sequence[Cell]]) -> Trial:
