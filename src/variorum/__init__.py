@@ -6,9 +6,13 @@ Specs are plain data and need no torch; models are built or loaded on first use.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+os.environ.setdefault("MKL_CBWR", "AUTO")
+"""The same numbers give the same bits wherever they lie in memory, a model and its reload, and MKL is as quick."""
 
 if TYPE_CHECKING:
     from variorum.face import build as build

@@ -86,6 +86,9 @@ def test_what_we_save_peft_loads_on_the_published_model_with_the_same_logits(nam
     again = load(directory, head=case.head, tokenizer=False)
     load_adapter(again, tmp_path / "adapter")
     assert torch.equal(said(again, case), ours)
+    assert {name: one.a.shape for name, one in lora.adapters(again).items()} == {
+        name: one.a.shape for name, one in lora.adapters(model).items()
+    }, "side by side in one matrix, each comes back with its own ranks"
 
 
 @pytest.mark.parametrize(

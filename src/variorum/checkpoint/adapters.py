@@ -112,7 +112,8 @@ def load_adapter(model: Model, directory: str | Path) -> set[str]:
             raise DamagedFile(f"the adapter of {place} does not fit a linear of {list(shape)}", where=where)
         scale = _scale(config, place, len(a))
         for owner, part in zip(_owners(step), _matrix(step).read([b]), strict=True):
-            made = LowRank(a.to(like), part.to(like).contiguous(), scale=scale, dropout=config["lora_dropout"])
+            ranks = _spoken(part)
+            made = LowRank(a[ranks].to(like), part[:, ranks].to(like), scale=scale, dropout=config["lora_dropout"])
             _beside_every(model, owner, made)
     put = layout.put({name: tensor for name, tensor in tensors.items() if name not in used}, where)
     model.bind()
@@ -273,6 +274,12 @@ def _joined(model: Model, step: Step, mine: Sequence[LowRank | None]) -> tuple[T
         parts.append(part)
     a = there[0].a if alike else torch.cat([one.a for one in there])
     return a, _matrix(step).write(parts)[0], scale
+
+
+def _spoken(part: Tensor) -> Tensor:
+    """Which ranks of a B [out, r] say something of these outputs: all, or where adapters lie side by side its own."""
+    said = (part != 0).any(0)
+    return said if said.any() else ~said
 
 
 def _beside_every(model: Model, owner: str, made: LowRank) -> None:
