@@ -54,8 +54,9 @@ def parted(rows: Sequence[Row]) -> dict[str, list[Row]]:
         ends = [
             sum(list(PARTS.values())[: number + 1]) * sum(map(len, groups.values())) for number in range(len(PARTS))
         ]
-        taken = 0
-        for members in groups.values():
+        taken, drawn = 0, list(groups.values())
+        random.Random(1).shuffle(drawn)  # first come, first served would leave few mails with a like to the last part
+        for members in drawn:
             name = next((name for name, end in zip(PARTS, ends, strict=True) if taken < end), list(PARTS)[-1])
             made[name] += members
             taken += len(members)

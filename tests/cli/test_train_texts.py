@@ -57,10 +57,14 @@ def test_vectors_are_learned_with_and_without_scores(tmp_path: Path, capsys: pyt
         (f"{a} {b}", f"{WORDS[a]} {WORDS[b]}", str(i + j)) for i, a in enumerate(WORDS) for j, b in enumerate(WORDS)
     ]
     data = table(tmp_path / "a.csv", ("text1", "text2", "alike"), rows)
-    for extra, figure in (((), "reciprocal_rank"), (("--score-column", "alike"), "spearman")):
+    for extra, figure, simple in (
+        ((), "recall_at_1", "TF-IDF, the nearest"), (("--score-column", "alike"), "spearman", "TF-IDF cosine"),
+    ):  # fmt: skip
         place = str(tmp_path / figure)
-        found, _ = done(capsys, "train", "embed", data, "--out", place, "--epochs", "1", *extra)
-        assert figure in found[0]
+        found, said = done(capsys, "train", "embed", data, "--out", place, "--epochs", "1", *extra)
+        assert next(iter(found[0].items()))[0] == "model" and list(found[0])[1] == figure
+        assert [row["model"] for row in found[1:]] == [simple] and simple in said
+        assert figure == "spearman" or all(row["low"] <= row[figure] <= row["high"] for row in found)
         assert figure in answered(capsys, "evaluate", place, data)
         assert len(answered(capsys, "predict", place, data)) == 16
     words = ("search", "one two", "--file", data, "--column", "text2", "--model", str(tmp_path / "spearman"))

@@ -41,31 +41,15 @@ SWITCHES = {
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class Embedder(TransformerMixin, Estimator):
-    """Pairs of texts that belong together to a model whose vectors tell which do.
+class _Vectors(TransformerMixin, Estimator):
+    """What is learned from pairs of texts; ``kept_by`` is the figure on what is held out by which an epoch is kept."""
 
-    Args:
-        pooling: which vector stands for a text: the "mean" of its tokens' or the largest ("max"), or that of "cls"; as
-            the checkpoint says, or else the mean, if absent. Its length is made 1.
-        temperature: by which cosines are divided, where each text is to find its own among all of a step.
-    """
-
-    kind: ClassVar[str] = "embed"
-    columns: ClassVar[Columns] = Columns(("text1", "text2"), "", shared=1)
+    kept_by: ClassVar[str]
 
     pooling: Literal["mean", "cls", "max"] | None = None
-    temperature: float = 0.05
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from pairs of texts [N, 2] that belong together; every other second text of a step does not."""
-        from variorum.objectives.contrastive import Contrastive
-        from variorum.spec.recipe import Contrast
-
-        pairs = texts_of(X, 2)
-        return self._learn(pairs, np.zeros(len(pairs)), Contrastive(Contrast(temperature=self.temperature)))
 
     def _learn(self, pairs: Sequence[tuple[str, str]], targets: Floats, objective: Objective) -> Self:
-        """Fine-tune; the epoch is kept that is best by the first figure on what is held out."""
+        """Fine-tune; the epoch is kept that is best by :attr:`kept_by` on what is held out."""
         model = self.started(None, [text for pair in pairs for text in pair])
         self.take_ = self._head(model)
         sides = [[one.ids for one in self.encode(model, [pair[side] for pair in pairs])] for side in (0, 1)]
@@ -76,7 +60,7 @@ class Embedder(TransformerMixin, Estimator):
 
         def judge(model: Model) -> float:
             self.model_ = model  # type: ignore[assignment]
-            return float(next(iter(self.evaluate(kept, truth).values())) or 0.0)
+            return float(self.evaluate(kept, truth)[self.kept_by] or 0.0)
 
         with pooled(model, self.take_):
             self.tune(model, objective, [examples[i] for i in learned], Pairs(model.tokenizer.pad_id or 0),
@@ -100,37 +84,6 @@ class Embedder(TransformerMixin, Estimator):
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """The cosine of each pair."""
         return [{"score": float(value)} for value in self.predict(X)]
-
-    def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
-        """How well the first texts find their seconds, among all second ones."""
-        from variorum.tasks.metrics.ranking import ranking
-
-        pairs = texts_of(X, 2)
-        texts, ranked = self._ranked(pairs)
-        place = {text: row for row, text in enumerate(texts)}
-        right = [{place[second]} for _, second in pairs]
-        ten, one = ranking(ranked, right, 10), ranking(ranked, right, 1)
-        return {
-            "reciprocal_rank": ten.reciprocal_rank, "recall_at_1": one.recall, "recall_at_10": ten.recall,
-            "rows": len(pairs),
-        }  # fmt: skip
-
-    def replies(self, X: Any) -> list[Any]:
-        """The second text that each first one finds, among those of all pairs."""
-        texts, ranked = self._ranked(texts_of(X, 2))
-        return [texts[row[0]] for row in ranked]
-
-    def _ranked(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[int]]]:
-        """The second texts, each once, and the places of the ten nearest to each first one, the best first."""
-        import torch
-
-        from variorum.tasks.search import Index
-
-        texts = list(dict.fromkeys(second for _, second in pairs))
-        vectors = torch.from_numpy(self.transform(texts))
-        index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
-        hits = index.search(torch.from_numpy(self.transform([first for first, _ in pairs])), top_k=10)
-        return texts, [[hit.row for hit in row] for row in hits]
 
     def learned(self) -> dict[str, Any]:
         return {"take": self.take_.take}
@@ -166,11 +119,82 @@ class Embedder(TransformerMixin, Estimator):
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class ScoredEmbedder(Embedder):
-    """Pairs of texts, and a number for how alike they are, to a model whose vectors are as alike by their cosine."""
+class Embedder(_Vectors):
+    """Pairs of texts that belong together to a model whose vectors tell which do.
+
+    Args:
+        pooling: which vector stands for a text: the "mean" of its tokens' or the largest ("max"), or that of "cls"; as
+            the checkpoint says, or else the mean, if absent. Its length is made 1.
+        temperature: by which cosines are divided, where each text is to find its own among all of a step.
+    """
+
+    kind: ClassVar[str] = "embed"
+    columns: ClassVar[Columns] = Columns(("text1", "text2"), "", shared=1)
+    kept_by: ClassVar[str] = "reciprocal_rank"
+
+    temperature: float = 0.05
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from pairs of texts [N, 2] that belong together; every other second text of a step does not."""
+        from variorum.objectives.contrastive import Contrastive
+        from variorum.spec.recipe import Contrast
+
+        pairs = texts_of(X, 2)
+        return self._learn(pairs, np.zeros(len(pairs)), Contrastive(Contrast(temperature=self.temperature)))
+
+    def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
+        """How well the first texts find their seconds, among all second ones."""
+        from variorum.tasks.metrics.ranking import ranking
+
+        pairs = texts_of(X, 2)
+        texts, ranked = self._ranked(pairs)
+        place = {text: row for row, text in enumerate(texts)}
+        right = [{place[second]} for _, second in pairs]
+        ten, one = ranking(ranked, right, 10), ranking(ranked, right, 1)
+        return {
+            "recall_at_1": one.recall, "recall_at_10": ten.recall, "reciprocal_rank": ten.reciprocal_rank,
+            "rows": len(pairs),
+        }  # fmt: skip
+
+    def replies(self, X: Any) -> list[Any]:
+        """The second text that each first one finds, among those of all pairs."""
+        texts, ranked = self._ranked(texts_of(X, 2))
+        return [texts[row[0]] for row in ranked]
+
+    def right(self, X: Any, y: Any) -> list[str]:
+        """The second text of each pair."""
+        return [second for _, second in texts_of(X, 2)]
+
+    def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
+        """How often a text finds its own."""
+        from variorum.tasks.metrics.intervals import mean_of
+
+        return {"recall_at_1": mean_of([found == own for found, own in zip(predicted, y, strict=True)])}
+
+    def _ranked(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[int]]]:
+        """The second texts, each once, and the places of the ten nearest to each first one, the best first."""
+        import torch
+
+        from variorum.tasks.search import Index
+
+        texts = list(dict.fromkeys(second for _, second in pairs))
+        vectors = torch.from_numpy(self.transform(texts))
+        index = Index(vectors=vectors, texts=texts, lines=range(len(texts)), probe=vectors[:1])
+        hits = index.search(torch.from_numpy(self.transform([first for first, _ in pairs])), top_k=10)
+        return texts, [[hit.row for hit in row] for row in hits]
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ScoredEmbedder(_Vectors):
+    """Pairs of texts, and a number for how alike they are, to a model whose vectors are as alike by their cosine.
+
+    Args:
+        pooling: as for :class:`Embedder`.
+    """
 
     kind: ClassVar[str] = "embed-score"
     columns: ClassVar[Columns] = Columns(("text1", "text2"), "score")
+    kept_by: ClassVar[str] = "spearman"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from pairs [N, 2] and how alike each is, the larger the more.
@@ -183,10 +207,6 @@ class ScoredEmbedder(Embedder):
         pairs = texts_of(X, 2)
         check_consistent_length(pairs, y)
         return self._learn(pairs, _cosines(y), Similarity())
-
-    def replies(self, X: Any) -> list[Any]:
-        """The cosine of each pair."""
-        return Estimator.replies(self, X)
 
     def evaluate(self, X: Any, y: Any = None) -> dict[str, Any]:
         """Correlations of cosines with what is right."""

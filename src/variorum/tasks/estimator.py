@@ -112,6 +112,10 @@ class Estimator(BaseEstimator):
         found = self.predict(X)
         return list(found.tolist() if hasattr(found, "tolist") else found)
 
+    def right(self, X: Any, y: Any) -> Any:
+        """What :meth:`replies` to ``X`` are held against."""
+        return y
+
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """What the task says of each input, in order, as the fields that ``variorum predict`` writes."""
         raise NotImplementedError
@@ -121,7 +125,7 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def figures(self, predicted: Any, y: Any) -> dict[str, Figure]:
-        """Those of :meth:`evaluate` that split by items, so that they can be resampled, of what ``predict`` gave.
+        """Those of :meth:`evaluate` that split by items, so that they can be resampled, of replies held against ``y``.
 
         The first is the first of :meth:`evaluate`; there is none where that does not split.
         """

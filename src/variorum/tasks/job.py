@@ -273,7 +273,8 @@ def _fitted(asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
 
 
 def _interval(estimator: Estimator, rows: Rows) -> Interval | None:
-    figure = next(iter(estimator.figures(estimator.predict(rows.X), rows.y).values()), None)
+    right = estimator.right(rows.X, rows.y)
+    figure = next(iter(estimator.figures(estimator.replies(rows.X), right).values()), None)
     return None if figure is None else over_items(figure, len(rows.X))
 
 
@@ -295,7 +296,8 @@ def _figures(
 
 def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, say: Say) -> list[dict[str, Any]]:
     """A row for every baseline of the task, and whether the model beats it, on the mean of its seeds."""
-    figures = [one.figures(one.predict(test.X), test.y) for one in trained]
+    right = trained[0].right(test.X, test.y)
+    figures = [one.figures(one.replies(test.X), right) for one in trained]
     if name not in figures[0] or trained[0].kind not in BASELINES:
         return []
 
@@ -304,7 +306,7 @@ def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, 
 
     rows = []
     for simple in baselines(trained[0].kind):
-        figure = trained[0].figures(simple.fit(learned.X, learned.y).predict(test.X), test.y)[name]
+        figure = trained[0].figures(simple.fit(learned.X, learned.y).predict(test.X), right)[name]
         value = over_items(figure, len(test.X))
         gain = difference(mean, figure, len(test.X))
         say(_verdict(name, simple.name, gain))

@@ -112,6 +112,8 @@ class Cosine:
 class Nearest(Cosine):
     """For each first text the second one that is most alike by its words, among those of all pairs."""
 
+    name: ClassVar[str] = "TF-IDF, the nearest"
+
     def predict(self, X: Sequence[Pair]) -> list[Any]:
         """The text found for each pair's first."""
         if not len(X):
