@@ -11,6 +11,9 @@ PINS   := pyproject.toml constraints.txt
 # torch stands on the command line at its exact version: a range would let pip choose a build of several gigabytes.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(shell grep '^torch==' constraints.txt)
 
+# What is imported is compiled once: where the environment forbids that, every process compiles torch and scipy anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test nightly lint docs bench models parity mutation coverage cost fetch recipe
 
