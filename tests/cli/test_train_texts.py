@@ -67,6 +67,10 @@ def test_vectors_are_learned_with_and_without_scores(tmp_path: Path, capsys: pyt
         assert figure == "spearman" or all(row["low"] <= row[figure] <= row["high"] for row in found)
         assert figure in answered(capsys, "evaluate", place, data)
         assert len(answered(capsys, "predict", place, data)) == 16
+        page = answered(capsys, "report", place, data, "--train", data, "--out", str(tmp_path / f"{figure}-page"))
+        written = json.loads((tmp_path / f"{figure}-page" / "report.json").read_text("utf-8"))
+        assert page["rows"] == 16 and list(written["baselines"]) == [simple] and written["worst"]
+        assert written["figures"][0]["name"] == figure.replace("_", " ")
     words = ("search", "one two", "--file", data, "--column", "text2", "--model", str(tmp_path / "spearman"))
     assert len(answered(capsys, *words)) == 5
 

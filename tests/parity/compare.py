@@ -25,9 +25,9 @@ from tests.parity.probes import Probe
 class Finding:
     """One probe of one case. Errors are in spreads, gradients in the largest gradient of the model.
 
-    narrow, oracle_narrow: our float32 error, and the oracle's own at its worst probe of the case: where a probe compares
-    three scores, its error there alone is chance. layer: the first hidden state that differs, when
-    something does.
+    narrow, oracle_narrow: our float32 error, and the oracle's own at its worst probe of the case: where a probe
+    compares three scores, its error there alone is chance. layer: the first hidden state that differs, when something
+    does.
     """
 
     kind: str

@@ -48,6 +48,20 @@ def test_texts_that_belong_together_come_together(learned: Embedder) -> None:
     assert learned.model_.head_names == ()
 
 
+def test_what_finds_another_is_shown_with_the_place_of_its_own(learned: Embedder) -> None:
+    odd = [*PAIRS[:20], ("never will", "nothing of the kind")]
+    found, figures = learned.examined(odd, None), learned.evaluate(odd)
+    once = np.ones(len(odd))
+    assert {name: float(figure(once)) for name, figure in found.figures.items()} == pytest.approx(
+        {name: figures[name] for name in ("recall_at_1", "recall_at_10", "reciprocal_rank")}
+    )
+    assert {one.row for one in found.mistakes} == set(np.flatnonzero(found.each == 0).tolist())
+    assert found.mistakes[-1].truth == "nothing of the kind" and found.mistakes[-1].answer in {b for _, b in PAIRS}
+    for one in found.mistakes:
+        assert (one.note.startswith("its own is at place ") and 2 <= one.by <= 10) or one.note.endswith("the first ten")
+    assert found.read.tokens == [4] * 20 + [6] and found.read.texts[0] == " ⁄ ".join(PAIRS[0])
+
+
 @pytest.mark.mechanism("H5")
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", None])
 def test_sentence_transformers_makes_the_same_vectors(

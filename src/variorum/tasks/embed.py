@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from variorum.model import Model
     from variorum.objectives.base import Batch, Objective
     from variorum.spec.heads import EmbeddingHead
+    from variorum.tasks.examined import Examined, Read
     from variorum.tasks.metrics.intervals import Figure
 
     Floats = NDArray[np.float64]
@@ -84,6 +85,14 @@ class _Vectors(TransformerMixin, Estimator):
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """The cosine of each pair."""
         return [{"score": float(value)} for value in self.predict(X)]
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Read:
+        """Pairs, each as long as the longer of its texts, which are read one by one."""
+        from variorum.tasks.examined import Read, plainly
+
+        limit = self.limit(self.model_)
+        sides = [Read.by(self.model_, [pair[side] for pair in pairs], limit).tokens for side in (0, 1)]
+        return Read(texts=[plainly(pair) for pair in pairs], tokens=list(map(max, *sides)), limit=limit)
 
     def learned(self) -> dict[str, Any]:
         return {"take": self.take_.take}
@@ -171,6 +180,27 @@ class Embedder(_Vectors):
 
         return {"recall_at_1": mean_of([found == own for found, own in zip(predicted, y, strict=True)])}
 
+    def examined(self, X: Any, y: Any) -> Examined:
+        """What each text finds, and where its own is."""
+        from variorum.tasks.examined import Examined, Mistake
+        from variorum.tasks.metrics.intervals import mean_of
+
+        pairs = texts_of(X, 2)
+        texts, ranked = self._ranked(pairs)
+        found = [[texts[row] for row in rows] for rows in ranked]
+        places = [rows.index(own) + 1 if own in rows else None for rows, (_, own) in zip(found, pairs, strict=True)]
+        mistakes = [
+            Mistake(row=row, text=pairs[row][0], truth=pairs[row][1], answer=found[row][0], by=place or len(texts) + 1,
+                    note=f"its own is at place {place}" if place else "its own is not among the first ten")
+            for row, place in enumerate(places) if place != 1
+        ]  # fmt: skip
+        once = np.array([place == 1 for place in places], dtype=float)
+        figures = {
+            "recall_at_1": mean_of(once), "recall_at_10": mean_of([place is not None for place in places]),
+            "reciprocal_rank": mean_of([1 / place if place else 0 for place in places]),
+        }  # fmt: skip
+        return Examined(read=self._read(pairs), figures=figures, each=once, measure="recall at 1", mistakes=mistakes)
+
     def _ranked(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[int]]]:
         """The second texts, each once, and the places of the ten nearest to each first one, the best first."""
         import torch
@@ -219,6 +249,13 @@ class ScoredEmbedder(_Vectors):
         from variorum.tasks.metrics.correlation import spearman_of
 
         return {"spearman": spearman_of(np.asarray(predicted), np.asarray(y, dtype=float))}
+
+    def examined(self, X: Any, y: Any) -> Examined:
+        """How far cosines are from what is right, where of these rows the least alike are to have 0, the most 1."""
+        from variorum.tasks.examined import of_numbers
+
+        pairs, said = texts_of(X, 2), self.predict(X)
+        return of_numbers(self._read(pairs), self.figures(said, y), said, _cosines(y), self.columns.target)
 
     @classmethod
     def target(cls, cell: str) -> float:

@@ -132,12 +132,8 @@ class Estimator(BaseEstimator):
         return {}
 
     def examined(self, X: Any, y: Any) -> Examined:
-        """What it made of rows whose answers are known, as a report shows it.
-
-        Raises:
-            UsageError: there is no report on tasks of this kind.
-        """
-        raise UsageError(f"there is no report on {self.kind}", remedy="variorum evaluate gives its figures")
+        """What it made of rows whose answers are known, as a report shows it."""
+        raise NotImplementedError
 
     def begun(self, y: Any) -> None:
         """Take from the answers what must be known of them before any is learned: classes, a scheme, a scale."""

@@ -141,7 +141,7 @@ def examine(models: Sequence[Estimator], X: Sequence[Any], y: Sequence[Any], con
     """What fitted models, one for each seed, make of rows that they did not learn from.
 
     Raises:
-        UsageError: no rows, models of different tasks or classes, or a kind of task that has no report.
+        UsageError: no rows, or models of different tasks or classes.
     """
     first = models[0]
     if any((one.kind, one.model_.label_names) != (first.kind, first.model_.label_names) for one in models):
@@ -150,12 +150,12 @@ def examine(models: Sequence[Estimator], X: Sequence[Any], y: Sequence[Any], con
     if not len(X):
         raise UsageError("a report needs rows", where="report")
     each = [one.examined(X, y) for one in models]
-    one, read = each[0], each[0].read
+    one, read, right = each[0], each[0].read, first.right(X, y)
     confusion, bins, error = one.confusion, *binned(one.belief)
     confident, worst = _mistakes(one, context)
     return Report(
         title=f"{first.model_.spec.name}, fine-tuned to {first.kind}", rows=len(X), figures=_figures(each),
-        baselines={name: _scored([first.figures(said, y)], len(X)) for name, said in context.baselines.items()},
+        baselines={name: _scored([first.figures(said, right)], len(X)) for name, said in context.baselines.items()},
         called="" if one.kinds is None else one.kinds.called, by_class=_by_class(each),
         names=() if confusion is None else confusion.names, units="" if confusion is None else confusion.units,
         confusion=() if confusion is None else tuple(tuple(map(int, row)) for row in confusion.counts),

@@ -44,7 +44,7 @@ def report(asked: Asked, *, say: Say) -> Report:
     """Examine trained models on a table.
 
     Raises:
-        UsageError: directories of different tasks, or of one that has no report.
+        UsageError: directories of different tasks.
         NotFound, DamagedFile: a file or column that is not there, or not one row that can be used.
     """
     models = [load(place) for place in asked.models]
