@@ -71,6 +71,8 @@ def test_vectors_are_learned_with_and_without_scores(tmp_path: Path, capsys: pyt
         written = json.loads((tmp_path / f"{figure}-page" / "report.json").read_text("utf-8"))
         assert page["rows"] == 16 and list(written["baselines"]) == [simple] and written["worst"]
         assert written["figures"][0]["name"] == figure.replace("_", " ")
+        both, _ = done(capsys, "distil", place, data, "--test", data, "--student", "1", "--out", f"{place}-1")
+        assert [row["model"] for row in both] == ["teacher", "student"] and figure in both[1]
     words = ("search", "one two", "--file", data, "--column", "text2", "--model", str(tmp_path / "spearman"))
     assert len(answered(capsys, *words)) == 5
 

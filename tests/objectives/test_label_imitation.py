@@ -13,8 +13,12 @@ from variorum.builder import build
 from variorum.errors import UsageError
 from variorum.model import Model
 from variorum.objectives.base import together
-from variorum.objectives.imitation import Imitating, Imitation, relation
+from variorum.objectives.contrastive import SIDES, Contrastive
+from variorum.objectives.imitation import Imitating, Imitation, imitation, relation
 from variorum.objectives.labels import Labels
+from variorum.objectives.similarity import Similarity
+from variorum.spec.heads import EmbeddingHead
+from variorum.spec.recipe import Contrast
 
 HEAD = "sequence_classification"
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0]])
@@ -128,3 +132,36 @@ def test_who_cannot_be_imitated_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="width 24 and 32"):
         wide.networks(narrow)
     assert wide.networks(model(3)) == {}
+
+
+def reader(seed: int) -> Model:
+    made = build(tiny("bert", {"architecture.heads.embedding": EmbeddingHead(take="mean")}), head="embedding")
+    return shaken(made, seed)
+
+
+@pytest.mark.mechanism("D1")
+@pytest.mark.parametrize("scored", [False, True])
+def test_texts_find_each_other_as_they_do_for_the_teacher(scored: bool) -> None:
+    student, teacher, told = reader(1), reader(2), Imitating(temperature=3, soft=0.7, hard=0.2, hidden=0.4)
+    given = {"first": batch()["input_ids"], "first_mask": MASK, "second": batch()["input_ids"].flip(0),
+             "second_mask": MASK.flip(0), "labels": torch.tensor([0.1, 0.9, 0.5])}  # fmt: skip
+    hard = Similarity() if scored else Contrastive(Contrast(temperature=0.1))
+    objective = imitation(hard, teacher, told)
+    found = objective.loss(student.eval(), objective.corrupt(given, torch.Generator()))
+    (a, b), (c, d) = (
+        [F.normalize(one(given[side], attention_mask=given[f"{side}_mask"]).logits, dim=-1) for side in SIDES]
+        for one in (student, teacher)
+    )
+    if scored:
+        mine, his = (a * b).sum(-1), (c * d).sum(-1)
+        soft, own = (mine - his).square().mean(), (mine - given["labels"].to(mine)).square().mean()
+    else:
+        mine, his = a @ b.T / 0.1, c @ d.T / 0.1
+        soft = 9 * F.kl_div((mine / 3).log_softmax(-1), (his / 3).softmax(-1), reduction="batchmean")
+        own = F.cross_entropy(mine, torch.arange(3))
+    hidden = 1 - torch.cat(((a * c).sum(-1), (b * d).sum(-1))).mean()
+    assert float(found.total.detach()) / 3 == pytest.approx(float(0.7 * soft + 0.2 * own + 0.4 * hidden), rel=1e-10)
+    found.total.backward()
+    assert all(p.grad is None for p in teacher.parameters())
+    with pytest.raises(UsageError, match="set relations to 0"):
+        imitation(hard, teacher, Imitating(relations=1))

@@ -21,7 +21,7 @@ class Lesson:
         temperature: At which scores are compared.
         soft: Weight of the teacher's scores.
         hard: Weight of the right answers.
-        hidden: Weight of the last states' cosine; both models must have one width.
+        hidden: Weight of the last states' cosine, of vectors that of the texts'; both models must have one width.
         relations: Weight of how tokens stand to each other in the last layer (MiniLM); widths may differ.
         epochs: Times that every row is read; as the teacher if absent.
         learning_rate: At its peak; as the teacher if absent.
@@ -61,7 +61,7 @@ def command(
     interval. Without --test both are measured on the rows that train keeps from the same table.
 
     Args:
-        teacher: A directory that variorum train wrote, for labels, numbers, tags or stretches of a text.
+        teacher: A directory that variorum train wrote, for labels, numbers, tags, stretches of a text or vectors.
         student: How many of the teacher's layers it has; or a directory, a spec's name or a spec file of a smaller
             model that reads the same ids.
         compare: Also teach two students by labels alone and by the teacher alone, at equal steps, and show all three.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from variorum.objectives.base import Corrupted, LossSum, Objective
+from variorum.objectives.distillation import softened
 from variorum.objectives.streams import unpadded
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from variorum.objectives.base import Batch
     from variorum.spec.recipe import Contrast
+
+    Vectors = tuple[torch.Tensor, torch.Tensor]
 
 SIDES = ("first", "second")
 
@@ -52,7 +55,7 @@ class Contrastive(Objective):
         with torch.no_grad():
             for example in examples:
                 seeds.append(torch.get_rng_state())
-                made.append(self._vectors(model, example))
+                made.append(self.vectors(model, example))
         every = [_ordered([one[side] for one in made], [len(e.targets) for e in examples], side) for side in (0, 1)]
         told, start = [], 0
         for example, seed in zip(examples, seeds, strict=True):
@@ -70,11 +73,10 @@ class Contrastive(Objective):
         import torch
 
         if "seed" not in example.beside:
-            first, second = self._vectors(model, example)
-            return LossSum(total=self._losses(first, second).sum(), count=example.count)
+            return LossSum(total=self.judged(self.vectors(model, example), example), count=example.count)
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(example.beside["seed"].cpu())
-            first, second = self._vectors(model, example)
+            first, second = self.vectors(model, example)
         firsts, seconds = example.beside["all_first"], example.beside["all_second"]
         extra = torch.arange(len(example.targets), len(second)) - len(example.targets)
         own = len(firsts) + int(example.targets[0]) * (len(second) // len(first) - 1) + extra
@@ -85,9 +87,18 @@ class Contrastive(Objective):
         value = losses[example.targets].sum().detach()
         return LossSum(total=losses.sum() - losses.sum().detach() + value, count=example.count)
 
-    def _vectors(self, model: torch.nn.Module, example: Corrupted) -> tuple[torch.Tensor, torch.Tensor]:
+    def vectors(self, model: torch.nn.Module, example: Corrupted) -> Vectors:
+        """Of both sides' texts, of length 1: [B, D], and [B·(1 + n), D]."""
         first, second = (self._embedded(model, example, side) for side in SIDES)
         return first, second
+
+    def judged(self, vectors: Vectors, example: Corrupted) -> torch.Tensor:
+        """The summed loss of vectors."""
+        return self._losses(*vectors).sum()
+
+    def apart(self, student: Vectors, teacher: Vectors, temperature: float) -> torch.Tensor:
+        """How far a student is from its teacher in what texts find: T²·KL of the shares, summed over first texts."""
+        return softened(self._scores(*student), self._scores(*teacher), temperature)
 
     def _embedded(self, model: torch.nn.Module, example: Corrupted, side: str) -> torch.Tensor:
         """A vector of length 1 for each text, [B, D]: the head's, or the mean of the last states."""
@@ -109,12 +120,15 @@ class Contrastive(Objective):
         import torch
         from torch.nn import functional as F
 
-        scores, places = first @ second.T / self.contrast.temperature, torch.arange(len(first), device=first.device)
+        scores, places = self._scores(first, second), torch.arange(len(first), device=first.device)
         losses = F.cross_entropy(scores, places, reduction="none")
         if self.contrast.ways == "one":
             return losses
         back = F.cross_entropy(scores[:, : len(first)].T, places, reduction="none")
         return (losses + back) / 2
+
+    def _scores(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        return first @ second.T / self.contrast.temperature
 
 
 def _ordered(pieces: list[torch.Tensor], rows: list[int], side: int) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """A student imitates a teacher who does the same task: his scores, his last states, and how his tokens stand to each
 other (Hinton et al. 2015; Sanh et al. 2019; Wang et al. 2020), beside the task's own loss.
 
-Words are distilled by :mod:`.distillation`; here are heads over labels, of whole texts or of tokens, and those that say
-where a stretch begins and ends.
+Words are distilled by :mod:`.distillation`; here are heads over labels, of whole texts or of tokens, those that say
+where a stretch begins and ends, and the vectors of texts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from variorum.errors import UsageError
 from variorum.objectives.base import Corrupted, LossSum, Objective, Term, core, joined
+from variorum.objectives.contrastive import SIDES, Contrastive
 from variorum.objectives.distillation import softened
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ class Imitation(Objective):
     """
 
     name = "imitation"
-    terms = (SOFT, HIDDEN, RELATIONS)
+    terms: tuple[str, ...] = (SOFT, HIDDEN, RELATIONS)
+    compared: ClassVar[tuple[str, ...]] = COMPARED
 
     def __init__(self, hard: Objective, teacher: Model, settings: Imitating) -> None:
-        if hard.requires[0] not in COMPARED:
+        if hard.requires[0] not in self.compared:
             raise UsageError(f"{hard.requires[0]} is not imitated", remedy=f"these heads are: {', '.join(COMPARED)}")
         self.hard, self.settings, self.requires = hard, settings, hard.requires
         self.teacher = teacher.requires_grad_(False).eval()
@@ -146,6 +148,57 @@ class Imitation(Objective):
         if problem == "multi_label":  # each label is a choice between it and nothing
             student, teacher = (torch.stack((x, torch.zeros_like(x)), -1).flatten(0, 1) for x in (student, teacher))
         return softened(student, teacher, self.settings.temperature)
+
+
+class VectorImitation(Imitation):
+    """Texts find each other as they do for the teacher, and with ``hidden`` have its vectors.
+
+    Raises:
+        UsageError: as :class:`Imitation`, and where relations are asked for.
+    """
+
+    name = "vector_imitation"
+    terms = (SOFT, HIDDEN)
+    compared = ("embedding",)
+    hard: Contrastive
+
+    def __init__(self, hard: Contrastive, teacher: Model, settings: Imitating) -> None:
+        super().__init__(hard, teacher, settings)
+        if settings.relations:
+            raise UsageError("relations are not imitated in vectors of texts", remedy="set relations to 0")
+
+    def corrupt(self, batch: Batch, rng: torch.Generator) -> Corrupted:
+        """As the task's own; every text is compared."""
+        made = self.hard.corrupt(batch, rng)
+        first, second = (len(made.beside[side]) for side in SIDES)
+        return dataclasses.replace(made, counts={SOFT: first, HIDDEN: first + second})
+
+    def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
+        """hard · own loss + soft · distance of what texts find + hidden · (1 - cosine), each a mean."""
+        import torch
+        import torch.nn.functional as F
+
+        told, mine = self.settings, self.hard.vectors(model, example)
+        with torch.no_grad():
+            his = self.hard.vectors(self.teacher, example)
+        terms = []
+        if told.soft:
+            terms.append(Term(SOFT, self.hard.apart(mine, his, told.temperature), told.soft))
+        if told.hidden:
+            alike = [F.cosine_similarity(*side, dim=-1) for side in zip(mine, his, strict=True)]
+            terms.append(Term(HIDDEN, (1 - torch.cat(alike)).sum(), told.hidden))
+        return joined(example, told.hard * self.hard.judged(mine, example), *terms)
+
+
+def imitation(hard: Objective, teacher: Model, settings: Imitating) -> Imitation:
+    """A task's own objective beside a teacher who does the same task.
+
+    Raises:
+        UsageError: nothing of this task is imitated.
+    """
+    return VectorImitation(hard, teacher, settings) if isinstance(hard, Contrastive) else Imitation(
+        hard, teacher, settings
+    )  # fmt: skip
 
 
 class _Heard:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from variorum.objectives.base import Batch
+    from variorum.objectives.contrastive import Vectors
 
 
 class Similarity(Contrastive):
@@ -37,5 +38,16 @@ class Similarity(Contrastive):
 
     def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
         """The summed square of cosine less label."""
-        first, second = self._vectors(model, example)
-        return LossSum(total=((first * second).sum(-1) - example.targets).square().sum(), count=example.count)
+        return LossSum(total=self.judged(self.vectors(model, example), example), count=example.count)
+
+    def judged(self, vectors: Vectors, example: Corrupted) -> torch.Tensor:
+        return (_cosines(vectors) - example.targets).square().sum()
+
+    def apart(self, student: Vectors, teacher: Vectors, temperature: float) -> torch.Tensor:
+        """The summed square of the student's cosine less the teacher's; there is nothing to soften."""
+        return (_cosines(student) - _cosines(teacher)).square().sum()
+
+
+def _cosines(vectors: Vectors) -> torch.Tensor:
+    first, second = vectors
+    return (first * second).sum(-1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from variorum.errors import UsageError
-from variorum.objectives.imitation import Imitating, Imitation
+from variorum.objectives.imitation import Imitating, imitation
 from variorum.tasks import job
 from variorum.tasks.estimator import Estimator
 from variorum.tasks.metrics.intervals import over_all, over_items
@@ -78,10 +78,11 @@ def distil(teacher: Estimator, X: Any, y: Any, how: Distilling) -> Estimator:
             return student_of(teacher.model_, how.student, seed=self.seed).to(self.device)
 
         def tune(self, model: Any, objective: Any, *rest: Any) -> None:
-            super().tune(model, Imitation(objective, teacher.model_, how.lesson), *rest)
+            super().tune(model, imitation(objective, teacher.model_, how.lesson), *rest)
 
     settings = {"adapt": "full", **how.parameters}
-    pupil = Pupil(**{**clone(teacher).get_params(deep=False), **settings}).fit(X, y)
+    with teacher.answering():
+        pupil = Pupil(**{**clone(teacher).get_params(deep=False), **settings}).fit(X, y)
     made = kind(**pupil.get_params(deep=False))
     made.__dict__.update(vars(pupil))
     return made
@@ -101,12 +102,13 @@ def student_of(teacher: Model, wanted: str, *, seed: int = 0) -> Model:
     from variorum.checkpoint.load import Fresh
     from variorum.family.reference import architecture
     from variorum.objectives.distillation import start_from
+    from variorum.spec.heads import EmbeddingHead
     from variorum.spec.small import worded
 
-    head, names = teacher.head_names[0], teacher.label_names
+    head, names, arch = teacher.head_names[0], teacher.label_names, teacher.spec.architecture
+    weights = None if isinstance(arch.heads[head], EmbeddingHead) else head  # the head that has some
     if Path(wanted).is_dir():
-        return face.load(Path(wanted), head=head, fresh_head=Fresh(labels=names, seed=seed))
-    arch = teacher.spec.architecture
+        return face.load(Path(wanted), head=weights, fresh_head=Fresh(labels=names, seed=seed))
     if wanted.isdigit():
         deepest = max(stack.depth for stack in arch.stacks.values())
         if not 0 < int(wanted) < deepest:
@@ -118,7 +120,7 @@ def student_of(teacher: Model, wanted: str, *, seed: int = 0) -> Model:
         words: Any = arch.source
         spec = worded(architecture(wanted), vocab=arch.vocab, pad_id=words.pad_id, length=_rows(words))
         spec = spec.set({f"architecture.heads.{head}": arch.heads[head]})
-    student = face.build(spec, head=head, seed=seed)
+    student = face.build(spec, head=weights, seed=seed)
     start_from(student, teacher)
     student.tokenizer, student.label_names = teacher.tokenizer, names
     return student
@@ -155,7 +157,7 @@ def measure(models: Mapping[str, Estimator], X: Sequence[Any], y: Any) -> list[M
     """
     if len(X) < 2:
         raise UsageError("there is nothing to measure on", where="test", remedy="give rows that were held out")
-    figures = {name: one.figures(one.predict(X), y) for name, one in models.items()}
+    figures = {name: one.figures_on(X, y) for name, one in models.items()}
     seconds, best = _timed(models, list(X[:TIMED])), next(iter(figures.values()))
     found = []
     for name, one in models.items():

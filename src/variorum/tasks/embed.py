@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -85,6 +85,9 @@ class _Vectors(TransformerMixin, Estimator):
     def answers(self, X: Any) -> list[dict[str, Any]]:
         """The cosine of each pair."""
         return [{"score": float(value)} for value in self.predict(X)]
+
+    def answering(self) -> AbstractContextManager[None]:
+        return pooled(self.model_, self.take_)
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> Read:
         """Pairs, each as long as the longer of its texts, which are read one by one."""

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -131,9 +132,17 @@ class Estimator(BaseEstimator):
         """
         return {}
 
+    def figures_on(self, X: Any, y: Any) -> dict[str, Figure]:
+        """:meth:`figures` of what it replies to ``X``."""
+        return self.figures(self.replies(X), self.right(X, y))
+
     def examined(self, X: Any, y: Any) -> Examined:
         """What it made of rows whose answers are known, as a report shows it."""
         raise NotImplementedError
+
+    def answering(self) -> AbstractContextManager[None]:
+        """While it lasts, the model carries the head that answers: a head without weights is not always there."""
+        return nullcontext()
 
     def begun(self, y: Any) -> None:
         """Take from the answers what must be known of them before any is learned: classes, a scheme, a scale."""

@@ -273,8 +273,7 @@ def _fitted(asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
 
 
 def _interval(estimator: Estimator, rows: Rows) -> Interval | None:
-    right = estimator.right(rows.X, rows.y)
-    figure = next(iter(estimator.figures(estimator.replies(rows.X), right).values()), None)
+    figure = next(iter(estimator.figures_on(rows.X, rows.y).values()), None)
     return None if figure is None else over_items(figure, len(rows.X))
 
 
@@ -296,15 +295,14 @@ def _figures(
 
 def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, say: Say) -> list[dict[str, Any]]:
     """A row for every baseline of the task, and whether the model beats it, on the mean of its seeds."""
-    right = trained[0].right(test.X, test.y)
-    figures = [one.figures(one.replies(test.X), right) for one in trained]
+    figures = [one.figures_on(test.X, test.y) for one in trained]
     if name not in figures[0] or trained[0].kind not in BASELINES:
         return []
 
     def mean(counts: Any) -> Any:
         return np.mean([one[name](counts) for one in figures], axis=0)
 
-    rows = []
+    rows, right = [], trained[0].right(test.X, test.y)
     for simple in baselines(trained[0].kind):
         figure = trained[0].figures(simple.fit(learned.X, learned.y).predict(test.X), right)[name]
         value = over_items(figure, len(test.X))
@@ -317,6 +315,8 @@ def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, 
 
 def _verdict(name: str, simple: str, gain: Interval) -> str:
     words = name.replace("_", " ")
+    if np.isnan(gain.value):
+        return f"the model is not compared with {simple}: {words} is not defined where every row is answered alike"
     between = f"{words} {gain.value:+.4f}, 95 % interval over items {gain.low:+.4f} to {gain.high:+.4f}"
     if gain.low > 0:
         return f"the model beats {simple}: {between}"
