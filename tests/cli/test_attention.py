@@ -17,7 +17,7 @@ import variorum
 from tests.cli import models
 from tests.parity import tiny
 from tests.parity.case import materialise
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.inference.attention_maps import attention_maps, habits, ranked
 from variorum.inference.encode import tensors
 from variorum.inference.pictures import encoded

@@ -13,8 +13,8 @@ import pytest
 
 import variorum
 from tests.cli import models
+from tests.tools.command import here as run
 from tests.tools.command import refused
-from tests.tools.command import variorum as run
 
 TEXTS = ["The Law", "its application should be just", "", "perfect"]
 

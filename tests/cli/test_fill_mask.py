@@ -11,7 +11,7 @@ import torch
 
 import variorum
 from tests.cli import models
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.inference.encode import tensors
 
 

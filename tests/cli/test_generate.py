@@ -12,7 +12,7 @@ import transformers
 
 import variorum
 from tests.cli import models
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.inference.generate import generate
 from variorum.inference.texts import write
 

@@ -17,7 +17,7 @@ from tests.cli import models
 from tests.parity import oracle, tiny
 from tests.parity.case import materialise
 from tests.tools import record
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.inference.recorded import compare_with, read_recording, recorded_heads
 
 # The least share of recorded activations that must find their module: dropouts, activations and wrappers have none.

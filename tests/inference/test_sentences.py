@@ -15,7 +15,7 @@ import variorum
 from tests.parity import oracle
 from tests.parity.models.bert import BERT
 from tests.tiny_specs import gap, made, tiny, words
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.errors import DamagedFile, NotFound, UsageError
 from variorum.family import find, models
 from variorum.inference.sentences import Recipe, recipe_for, recipe_of

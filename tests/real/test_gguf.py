@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor, nn
 
 import variorum
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from tests.tools.weights import GEMMA, need
 from variorum.family import find
 from variorum.inference.generate import generate

@@ -9,7 +9,7 @@ import pytest
 
 import variorum
 from tests.real.test_gguf import chapter, smollm
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from variorum.inference.harm import harm
 from variorum.inference.prepared import prepare
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 import variorum
 from tests.parity import oracle
+from tests.tools.command import here as run
 from tests.tools.command import refused
-from tests.tools.command import variorum as run
 from tests.tools.weights import need
 from variorum.checkpoint.load import Origin
 from variorum.checkpoint.weights import plan

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 import variorum
+from tests.tools.command import here as run
 from tests.tools.command import refused
-from tests.tools.command import variorum as run
 from tests.tools.weights import need
 from variorum.inference.encode import tensors
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import variorum
-from tests.tools.command import variorum as run
+from tests.tools.command import here as run
 from tests.tools.ctranslate import convert
 from tests.tools.weights import need
 from variorum import audio
