@@ -11,7 +11,9 @@ PINS   := pyproject.toml constraints.txt
 # torch stands on the command line at its exact version: a range would let pip choose a build of several gigabytes.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(shell grep '^torch==' constraints.txt)
 
-# What is imported is compiled once: where the environment forbids that, every process compiles torch and scipy anew.
+# What a study imports is compiled once, at the end of the installation, where its processes would each do it; and kept,
+# though the environment may forbid that.
+IMPORTED := torch._dynamo, sklearn.linear_model, sklearn.feature_extraction.text, variorum.study.jobs, variorum.study.run
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -27,6 +29,7 @@ $(BIN)/python:
 $(CORE): $(PINS) | $(BIN)/python
 	@echo "installing variorum into $(VENV) ..." >&2
 	@$(PIP) -e .
+	@$(BIN)/python -c 'import $(IMPORTED)'
 	@touch $@
 
 $(DEV): $(PINS) | $(BIN)/python

@@ -87,7 +87,7 @@ def test_a_decoder_and_an_encoder_decoder_embed_too(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(bert: Path, tmp_path: Path, refuse: Callable[..., str]) -> None:
     source = tmp_path / "a.csv"
     source.write_text("note\nfine\n\n")
-    assert "there is no text" in refused("embed", str(bert), code=2)  # a process, for its empty stdin
+    assert "there is no text" in refused("embed", str(bert), code=2)
     assert "neither .npy nor .jsonl" in refuse("embed", str(bert), "--text", "a", "--out", "a.pt", code=2)
     assert "both --text and --file" in refuse("embed", str(bert), "--text", "a", "--file", str(source), code=2)
     assert "column" in refuse("embed", str(bert), "--file", str(source), code=3)

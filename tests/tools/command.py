@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from unittest.mock import patch
 
 from variorum.cli import main
@@ -36,7 +36,7 @@ def variorum(
 
 def here(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process, with nothing on stdin, and return what came of it."""
-    out, err, nothing = StringIO(), StringIO(), StringIO()
+    out, err, nothing = StringIO(), StringIO(), TextIOWrapper(BytesIO())
     with patch.object(sys, "stdin", nothing), redirect_stdout(out), redirect_stderr(err):
         code = main(words)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
