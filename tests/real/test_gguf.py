@@ -109,14 +109,14 @@ def chapter() -> str:
 
 
 def test_smollm_knows_the_capital_of_japan() -> None:
-    done = run("generate", str(smollm()), "The capital of Japan is", "--max-new-tokens", "8", timeout=300)
+    done = run("generate", str(smollm()), "The capital of Japan is", "--max-new-tokens", "8")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The capital of Japan is Tokyo")
 
 
 def test_smollm_answers_as_its_template_has_it_and_stops_by_itself() -> None:
     words = ("generate", str(smollm()), "What is the capital of Japan?", "--chat", "--max-new-tokens", "60")
-    said = json.loads(run(*words, "--format", "json", timeout=300).stdout)
+    said = json.loads(run(*words, "--format", "json").stdout)
     assert "Tokyo" in said["text"] and said["stopped"] and said["tokens"][-1] == "<|im_end|>"
     assert variorum.load(smollm()).chat([{"role": "user", "content": words[2]}], max_new_tokens=60) == said["text"]
 

@@ -26,11 +26,11 @@ def test_int8_costs_less_than_a_percent_of_perplexity_on_a_chapter() -> None:
 
 
 def test_a_converted_model_still_knows_the_capital_of_japan(tmp_path: Path) -> None:
-    done = run("convert", str(smollm()), str(tmp_path / "int8"), "--weights", "int8", "--format", "json", timeout=300)
+    done = run("convert", str(smollm()), str(tmp_path / "int8"), "--weights", "int8", "--format", "json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["measure"] == "perplexity" and said["after"] / said["before"] - 1 <= MOST
     written = run("generate", str(tmp_path / "int8"), "The capital of Japan is", "--max-new-tokens", "8", "--weights",
-                  "int8", timeout=300)  # fmt: skip
+                  "int8")  # fmt: skip
     assert written.returncode == 0, written.stderr
     assert written.stdout.startswith("The capital of Japan is Tokyo")

@@ -28,7 +28,7 @@ REACTIONS = [
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reactions") / "safe"
-    done = run("convert", str(need("reaction-classes")), str(out), "--from-pickle", "--format", "json", timeout=300)
+    done = run("convert", str(need("reaction-classes")), str(out), "--from-pickle", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tensors"] == 201
     return out

@@ -125,5 +125,5 @@ def test_logits_are_the_oracles(model: variorum.Model, oracle: Any) -> None:
 
 
 def test_the_command_writes_it_down(directory: Path) -> None:
-    done = run("transcribe", str(directory), str(need("alsa-sounds") / "Front_Center.wav"), timeout=120)
+    done = run("transcribe", str(directory), str(need("alsa-sounds") / "Front_Center.wav"))
     assert words(done.stdout) == "front center"
