@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from variorum.objectives.base import Corrupted, LossSum
+from variorum.objectives.base import Corrupted
 from variorum.objectives.contrastive import Contrastive
 from variorum.spec.recipe import Contrast
 
@@ -36,11 +36,8 @@ class Similarity(Contrastive):
         """No piece of a step needs to know another."""
         return list(examples)
 
-    def loss(self, model: torch.nn.Module, example: Corrupted) -> LossSum:
-        """The summed square of cosine less label."""
-        return LossSum(total=self.judged(self.vectors(model, example), example), count=example.count)
-
     def judged(self, vectors: Vectors, example: Corrupted) -> torch.Tensor:
+        """The summed square of cosine less label."""
         return (_cosines(vectors) - example.targets).square().sum()
 
     def apart(self, student: Vectors, teacher: Vectors, temperature: float) -> torch.Tensor:

@@ -25,6 +25,7 @@ from variorum.tasks.registry import load, task
 
 if TYPE_CHECKING:
     from variorum.tasks.estimator import Estimator
+    from variorum.tasks.metrics.intervals import Figure
     from variorum.tasks.table import Table
 
 Say = Callable[[str], None]
@@ -150,7 +151,7 @@ def evaluate(
     figures = estimator.evaluate(rows.X, rows.y)
     if figures.get("unseen"):
         say(f"{figures['unseen']:,} rows have a label that was not learned; they count as wrong")
-    interval = _interval(estimator, rows)
+    interval = _interval(estimator.figures_on(rows.X, rows.y), len(rows.X))
     return figures | ({} if interval is None else {"low": interval.low, "high": interval.high})
 
 
@@ -272,9 +273,9 @@ def _fitted(asked: Asked, rows: Rows, seed: int, say: Say) -> Estimator:
     return estimator
 
 
-def _interval(estimator: Estimator, rows: Rows) -> Interval | None:
-    figure = next(iter(estimator.figures_on(rows.X, rows.y).values()), None)
-    return None if figure is None else over_items(figure, len(rows.X))
+def _interval(figures: Mapping[str, Figure], items: int) -> Interval | None:
+    figure = next(iter(figures.values()), None)
+    return None if figure is None else over_items(figure, items)
 
 
 def _figures(
@@ -282,29 +283,31 @@ def _figures(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """A row for the model that is kept, with what the seeds say, and one for the baseline, if the task has any."""
     evaluated = [one.evaluate(test.X, test.y) for one in trained]
-    name = next(iter(evaluated[0]))
-    row: dict[str, Any] = {"model": best.model, **evaluated[list(trained).index(best)]}
-    interval = _interval(best, test)
+    figures = [one.figures_on(test.X, test.y) for one in trained]
+    name, place = next(iter(evaluated[0])), list(trained).index(best)
+    row: dict[str, Any] = {"model": best.model, **evaluated[place]}
+    interval = _interval(figures[place], len(test.X))
     if interval is not None:
         row |= {"low": interval.low, "high": interval.high}
     if len(trained) > 1:
         seeds = over_seeds([np.nan if one[name] is None else one[name] for one in evaluated])
         row |= {"seeds": len(trained), "seed_mean": seeds.value, "seed_low": seeds.low, "seed_high": seeds.high}
-    return [row, *_beside(name, trained, learned, test, say)]
+    return [row, *_beside(name, figures, best, learned, test, say)]
 
 
-def _beside(name: str, trained: Sequence[Estimator], learned: Rows, test: Rows, say: Say) -> list[dict[str, Any]]:
-    """A row for every baseline of the task, and whether the model beats it, on the mean of its seeds."""
-    figures = [one.figures_on(test.X, test.y) for one in trained]
-    if name not in figures[0] or trained[0].kind not in BASELINES:
+def _beside(
+    name: str, figures: Sequence[Mapping[str, Figure]], best: Estimator, learned: Rows, test: Rows, say: Say
+) -> list[dict[str, Any]]:  # fmt: skip
+    """A row for every baseline of the task, and whether the mean of the seeds' ``figures`` beats it."""
+    if name not in figures[0] or best.kind not in BASELINES:
         return []
 
     def mean(counts: Any) -> Any:
         return np.mean([one[name](counts) for one in figures], axis=0)
 
-    rows, right = [], trained[0].right(test.X, test.y)
-    for simple in baselines(trained[0].kind):
-        figure = trained[0].figures(simple.fit(learned.X, learned.y).predict(test.X), right)[name]
+    rows, right = [], best.right(test.X, test.y)
+    for simple in baselines(best.kind):
+        figure = best.figures(simple.fit(learned.X, learned.y).predict(test.X), right)[name]
         value = over_items(figure, len(test.X))
         gain = difference(mean, figure, len(test.X))
         say(_verdict(name, simple.name, gain))
